@@ -110,17 +110,6 @@ private:
     }));
   }
 
-  /// True when the rows of the last dimension are contiguous and begin at multiples of 16 bytes.
-  static bool hasVectorRows(Value memref) {
-    auto type = cast<MemRefType>(memref.getType());
-    SmallVector<int64_t> strides = stridesOf(type);
-    int64_t bytes = step::elementBytes(type.getElementType());
-    bool is = alignmentOf(memref) == 16 && (type.getShape().back() == 1 || strides.back() == 1);
-    for (int64_t dim = 0; dim + 1 < type.getRank(); ++dim)
-      is &= type.getDimSize(dim) == 1 || strides[dim] * bytes % 16 == 0;
-    return is;
-  }
-
   void setLaunch(TemplateCall &launch, StringRef name, ArrayRef<int64_t> shape,
                  const nano::TemplateLaunch &sizes) {
     launch.stem = name.str();
@@ -355,28 +344,6 @@ private:
                                       b.getDenseI64ArrayAttr(at.outs[0])));
     identify(launch.identity, "maximum", b.getBoolAttr(maximum));
     return std::vector<TemplateCall>{launch};
-  }
-
-  /// The most elements, of 16 bytes at most and a power of two, that lie side by side at multiples
-  /// of their bytes in all of the memrefs, wherever dimension `dim` is cut into so many.
-  static int64_t commonVector(ArrayRef<Value> memrefs, int64_t dim) {
-    int64_t bytes = 16;
-    for (Value memref : memrefs) {
-      auto type = cast<MemRefType>(memref.getType());
-      const int64_t elementBytes = step::elementBytes(type.getElementType());
-      SmallVector<int64_t> strides = stridesOf(type);
-      if (strides[dim] != 1)
-        bytes = elementBytes;
-      bytes = std::min(bytes, alignmentOf(memref));
-      for (int64_t other = 0; other < type.getRank(); ++other)
-        if (int64_t distance = other == dim ? type.getDimSize(dim) : strides[other];
-            other == dim || type.getDimSize(other) > 1)
-          while (bytes > elementBytes && distance * elementBytes % bytes != 0)
-            bytes /= 2;
-    }
-    const int64_t elementBytes =
-        step::elementBytes(cast<MemRefType>(memrefs[0].getType()).getElementType());
-    return std::max<int64_t>(1, bytes / elementBytes);
   }
 
   FailureOr<std::vector<TemplateCall>> recurrence(graph::RecurrenceOp op) {

@@ -28,4 +28,34 @@ LogicalResult verifyNotInPlace(KernelFrame &frame) {
   return success();
 }
 
+bool hasVectorRows(Value memref) {
+  auto type = cast<MemRefType>(memref.getType());
+  const SmallVector<int64_t> strides = stridesOf(type);
+  const int64_t bytes = step::elementBytes(type.getElementType());
+  bool is = alignmentOf(memref) == 16 && (type.getShape().back() == 1 || strides.back() == 1);
+  for (int64_t dim = 0; dim + 1 < type.getRank(); ++dim)
+    is &= type.getDimSize(dim) == 1 || strides[dim] * bytes % 16 == 0;
+  return is;
+}
+
+int64_t commonVector(ArrayRef<Value> memrefs, int64_t dim) {
+  int64_t bytes = 16;
+  for (Value memref : memrefs) {
+    auto type = cast<MemRefType>(memref.getType());
+    const int64_t elementBytes = step::elementBytes(type.getElementType());
+    const SmallVector<int64_t> strides = stridesOf(type);
+    if (strides[dim] != 1)
+      bytes = elementBytes;
+    bytes = std::min(bytes, alignmentOf(memref));
+    for (int64_t other = 0; other < type.getRank(); ++other)
+      if (int64_t distance = other == dim ? type.getDimSize(dim) : strides[other];
+          other == dim || type.getDimSize(other) > 1)
+        while (bytes > elementBytes && distance * elementBytes % bytes != 0)
+          bytes /= 2;
+  }
+  const int64_t elementBytes =
+      step::elementBytes(cast<MemRefType>(memrefs[0].getType()).getElementType());
+  return std::max<int64_t>(1, bytes / elementBytes);
+}
+
 } // namespace nano::kernels

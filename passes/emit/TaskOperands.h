@@ -15,6 +15,14 @@ llvm::SmallVector<mlir::Value> argumentsOfResult(KernelFrame &frame, mlir::Value
 /// what other iterations would write.
 mlir::LogicalResult verifyNotInPlace(KernelFrame &frame);
 
+/// True when the rows of a memref's last dimension are contiguous and begin at multiples of 16
+/// bytes.
+bool hasVectorRows(mlir::Value memref);
+
+/// The most elements, of 16 bytes at most and a power of two, that lie side by side at multiples of
+/// their bytes in all of the memrefs, wherever dimension `dim` is cut into so many.
+int64_t commonVector(llvm::ArrayRef<mlir::Value> memrefs, int64_t dim);
+
 /// The one op of type `Op` of the task.
 template <typename Op> Op onlyOp(KernelFrame &frame) {
   return *frame.task.getBody().front().getOps<Op>().begin();
