@@ -9,15 +9,13 @@ not those of the kernel. nano-opt is asked with nano-verify-kernels. Ends with a
 passes, or where one without a change is refused.
 """
 
-import argparse
 import collections
-import copy
-import random
 import sys
 
-from op_mutants import BATCH, HOSTILE, Parser, count_of, refusals
+from mutants import attack
+from op_mutants import HOSTILE
 
-PASS = "-nano-verify-kernels"
+PASSES = ["-nano-verify-kernels"]
 ACCESSES = ["read", "write", "read_write", "add"]
 Do = collections.namedtuple("Do", "kind form buffer other at")  # kind: load or store; at: a column, or an iteration
 TEMPLATES = {  # fields; buffers read, written; elements that each reaches
@@ -447,43 +445,5 @@ def text_of(kernel):
     return "\n".join(lines + ["}", "}"]) + "\n"
 
 
-def main():
-    parser = Parser(prog="mutants --kernels")
-    parser.add_argument("count", metavar="COUNT", type=count_of)
-    parser.add_argument("--seed", metavar="S", type=count_of, default=0)
-    options = parser.parse_args()
-    if options.count == 0:
-        parser.error("say how many mutants, a whole number")
-    r = random.Random(options.seed)
-    rows = {kind: collections.Counter() for kind in CHANGES}
-    survivors, broken, made = [], [], 0
-    while made < options.count:
-        valid = [make(r) for _ in range(min(BATCH, options.count - made))]
-        said = refusals(map(text_of, valid), PASS)
-        broken += [(k, why) for k, why in zip(valid, said) if why or not is_right(k)]
-        mutants = []
-        while len(mutants) < len(valid):
-            kernel = copy.deepcopy(valid[len(mutants)])
-            kind, before = r.choice(list(CHANGES)), text_of(kernel)
-            CHANGES[kind](kernel, r)
-            if text_of(kernel) != before:
-                mutants.append((kind, kernel))
-        for (kind, kernel), why in zip(mutants, refusals([text_of(k) for _, k in mutants], PASS)):
-            right = is_right(kernel)
-            rows[kind].update(all=1, wrong=not right, missed=not right and not why, refused=right and bool(why))
-            if not right and not why:
-                survivors.append((kind, kernel))
-        made += len(mutants)
-    print("| mutants of kernels | in all | wrong when run | not reported | right and refused |\n|---|---|---|---|---|")
-    rows["all"] = sum(rows.values(), collections.Counter())
-    for kind, row in rows.items():
-        print(f"| {kind} | {row['all']} | {row['wrong']} | {row['missed']} | {row['refused']} |")
-    for kind, kernel in survivors[:40]:
-        print(f"wrong and passes, {kind}:\n{text_of(kernel)}")
-    for kernel, why in broken[:40]:
-        print(f"not changed and {'refused: ' + why if why else 'wrong'}:\n{text_of(kernel)}")
-    return 1 if survivors or broken else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(attack("kernels", "kernels", make, CHANGES, is_right, text_of, PASSES, wrong="wrong when run"))

@@ -7,19 +7,12 @@ and passes is a survivor; one that means something and is refused is counted, as
 table; exit status 1 where there is a survivor, or where an op without a change is refused.
 """
 
-import argparse
 import collections
 import math
-import os
-import random
-import re
-import subprocess
 import sys
-import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-NANO_OPT = os.path.join(os.environ.get("NANO_BIN", os.path.join(ROOT, "build", "bin")), "nano-opt")
-BATCH = 1000  # ops of one process
+from mutants import attack
+
 F32, BF16, I32, I16, E4M3, E5M2 = "f32", "bf16", "i32", "i16", "f8E4M3FN", "f8E5M2"
 ELEMENTS = [F32, BF16, I32, I16, E4M3, E5M2]
 FLOATS = {F32, BF16, E4M3, E5M2}
@@ -534,78 +527,6 @@ def text_of(op):
     return f'nano.program @f({arguments}) {{\n{result}"nano.{op.name}"({names}){properties}{regions} : {types}\nnano.return\n}}\n'
 
 
-def refusals(texts, *passes):
-    """For each text the first thing that nano-opt says of it, or None; one that ends nano-opt ends this program."""
-    begins, line = [], 1
-    with tempfile.NamedTemporaryFile("w", suffix=".mlir", encoding="utf-8") as file:
-        for text in texts:
-            text = "// -----\n" * bool(begins) + text
-            begins.append(line)
-            line += text.count("\n")
-            file.write(text)
-        file.flush()
-        words = [NANO_OPT, *passes, "--split-input-file", file.name, "-o", "/dev/null"]
-        done = subprocess.run(words, capture_output=True, encoding="utf-8", errors="replace", check=False)
-        if done.returncode not in (0, 1):
-            sys.exit(f"mutants: nano-opt ends with status {done.returncode}: {done.stderr[-500:]!r}")
-        found = [None] * len(begins)
-        place = 0
-        for number, message in re.findall(r"^" + re.escape(file.name) + r":(\d+):\d+: error: (.*)$", done.stderr, re.M):
-            while place + 1 < len(begins) and begins[place + 1] <= int(number):
-                place += 1
-            found[place] = found[place] or message
-    return found
-
-
-def count_of(text):
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of 0 or more")
-    return int(text)
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        print(f"mutants: {message} (see mutants --help)", file=sys.stderr)
-        sys.exit(2)
-
-
-def main():
-    parser = Parser(prog="mutants --ops")
-    parser.add_argument("count", metavar="COUNT", type=count_of)
-    parser.add_argument("--seed", metavar="S", type=count_of, default=0)
-    options = parser.parse_args()
-    if options.count == 0:
-        parser.error("say how many mutants, a whole number")
-    r = random.Random(options.seed)
-    rows = {kind: collections.Counter() for kind in CHANGES}
-    survivors, broken, made = [], [], 0
-    while made < options.count:
-        valid = [make(r.choice(list(MEANINGS)), r) for _ in range(min(BATCH, options.count - made))]
-        broken += [(op, why) for op, why in zip(valid, refusals(map(text_of, valid))) if why or not means_something(op)]
-        mutants = []
-        while len(mutants) < len(valid):
-            op = valid[len(mutants)].copy()
-            kind = r.choice(list(CHANGES))
-            before = text_of(op)
-            CHANGES[kind](op, r)
-            if text_of(op) != before:
-                mutants.append((kind, op))
-        for (kind, op), why in zip(mutants, refusals([text_of(op) for _, op in mutants])):
-            right = means_something(op)
-            rows[kind].update(all=1, wrong=not right, missed=not right and not why, refused=right and bool(why))
-            if not right and not why:
-                survivors.append(op)
-        made += len(mutants)
-    print("| mutants of ops | in all | mean nothing | not reported | mean something and refused |\n|---|---|---|---|---|")
-    rows["all"] = sum(rows.values(), collections.Counter())
-    for kind, row in rows.items():
-        print(f"| {kind} | {row['all']} | {row['wrong']} | {row['missed']} | {row['refused']} |")
-    for op in survivors[:40]:
-        print("passes and means nothing: " + text_of(op).splitlines()[1])
-    for op, why in broken[:40]:
-        print(f"not changed and {'refused: ' + why if why else 'means nothing'}: " + text_of(op).splitlines()[1])
-    return 1 if survivors or broken else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    words = {"wrong": "mean nothing", "accepted": "mean something", "survivor": "passes and means nothing: {text}"}
+    sys.exit(attack("ops", "ops", lambda r: make(r.choice(list(MEANINGS)), r), CHANGES, means_something, text_of, **words))

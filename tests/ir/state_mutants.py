@@ -12,8 +12,9 @@ import math
 import re
 import sys
 
+from mutants import attack
 from op_mutants import BF16, ELEMENTS, F32, HOSTILE, I16, I32
-from step_mutants import LINE, Wrong, attack, list_text, require
+from step_mutants import LINE, Wrong, list_text, require
 
 PASSES = ["-nano-verify-model"]
 SIZES = {"seq_len": 1, "val_seq_len": 1, "global_batch": 1, "num_iterations": 1, "vocab_size": 1, "eos_token": 0}

@@ -13,10 +13,10 @@ without a change is refused.
 import collections
 import copy
 import math
-import random
 import sys
 
-from op_mutants import BATCH, BF16, E4M3, E5M2, ELEMENTS, F32, HOSTILE, I16, I32, Parser, count_of, refusals
+from mutants import attack
+from op_mutants import BF16, E4M3, E5M2, ELEMENTS, F32, HOSTILE, I16, I32
 
 PASSES = ["-nano-verify-liveness", "-nano-verify-races"]
 BYTES = {F32: 4, I32: 4, BF16: 2, I16: 2, E4M3: 1, E5M2: 1}
@@ -638,44 +638,6 @@ def text_of(p):
             lines.append(f"%m{i} = step.view %m{m.source} : {type_text(p.memories[m.source])} to {type_text(m)}")
     lines += [command_text(p, c) for c in p.commands]
     return "\n".join(lines + ["}", "}"]) + "\n"
-
-
-def attack(prog, title, make_one, changes, right, text, passes):
-    """Makes, changes and judges; the exit status."""
-    parser = Parser(prog=f"mutants --{prog}")
-    parser.add_argument("count", metavar="COUNT", type=count_of)
-    parser.add_argument("--seed", metavar="S", type=count_of, default=0)
-    options = parser.parse_args()
-    if options.count == 0:
-        parser.error("say how many mutants, a whole number")
-    r = random.Random(options.seed)
-    rows = {kind: collections.Counter() for kind in changes}
-    survivors, broken, made = [], [], 0
-    while made < options.count:
-        valid = [make_one(r) for _ in range(min(BATCH, options.count - made))]
-        broken += [(v, why) for v, why in zip(valid, refusals(map(text, valid), *passes)) if why or not right(v)]
-        mutants = []
-        while len(mutants) < len(valid):
-            mutant = copy.deepcopy(valid[len(mutants)])
-            kind, before = r.choice(list(changes)), text(mutant)
-            changes[kind](mutant, r)
-            if text(mutant) != before:
-                mutants.append((kind, mutant))
-        for (kind, mutant), why in zip(mutants, refusals([text(m) for _, m in mutants], *passes)):
-            is_one = right(mutant)
-            rows[kind].update(all=1, wrong=int(not is_one), missed=int(not (is_one or why)), refused=int(is_one and bool(why)))
-            if not is_one and not why:
-                survivors.append((kind, mutant))
-        made += len(mutants)
-    print(f"| mutants of {title} | in all | wrong | not reported | right and refused |\n|---|---|---|---|---|")
-    rows["all"] = sum(rows.values(), collections.Counter())
-    for kind, row in rows.items():
-        print(f"| {kind} | {row['all']} | {row['wrong']} | {row['missed']} | {row['refused']} |")
-    for kind, mutant in survivors[:40]:
-        print(f"wrong and passes, {kind}:\n{text(mutant)}")
-    for mutant, why in broken[:40]:
-        print(f"not changed and {'refused: ' + why if why else 'wrong'}:\n{text(mutant)}")
-    return 1 if survivors or broken else 0
 
 
 if __name__ == "__main__":
