@@ -3,9 +3,8 @@
 // a visible pair forward, 6·Dh + 4·Dv backward, whatever a template really computes. How other
 // tiles fare, `nanoc compile --candidates` and `nanorun --tune` say, on a run's own data.
 #include "benchmarks/Help.h"
-#include "benchmarks/cuda/GpuBench.cuh"
+#include "benchmarks/cuda/GpuMaps.cuh"
 #include "codegen/device/nano_attention.h"
-#include "runtime/cuda/EncodeMap.h"
 
 #include <algorithm>
 #include <cmath>
@@ -65,30 +64,13 @@ struct Arguments {
 
 /// A map of a matrix [rows, columns] with boxes of 64 columns.
 nano::TensorMap mapOf(void *matrix, long long rows, int columns, int boxRows) {
-  static const auto encode = [] {
-    void *function = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                           cudaEnableDefault, &found));
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-  }();
   const nano::plan::TensorMap described = {.columns = uint64_t(columns),
                                            .rows = uint64_t(rows),
                                            .rowBytes = 2 * uint64_t(columns),
                                            .boxColumns = 64,
                                            .boxRows = uint32_t(boxRows),
                                            .swizzleBytes = 128};
-  CUtensorMap map = {};
-  const CUresult status =
-      nano::cuda::encodeMap(encode, described, reinterpret_cast<CUdeviceptr>(matrix), map);
-  if (status != CUDA_SUCCESS) {
-    std::printf("cuTensorMapEncodeTiled: %d\n", int(status));
-    std::exit(1);
-  }
-  nano::TensorMap result;
-  static_assert(sizeof result == sizeof map);
-  std::copy_n(reinterpret_cast<const char *>(&map), sizeof map, reinterpret_cast<char *>(&result));
-  return result;
+  return encoded(described, matrix);
 }
 
 template <int Tokens, int Heads, int HeadSize, bool Capped = false, int Multiprocessors = 132,

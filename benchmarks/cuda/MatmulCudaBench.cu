@@ -1,10 +1,8 @@
 // The template of fused products on a GPU, at the shapes of gpt124m's MLP and head: results against
 // sums in double precision, its bits again, and its rate with the epilogue in it.
 #include "benchmarks/Help.h"
-#include "benchmarks/cuda/GpuBench.cuh"
+#include "benchmarks/cuda/GpuMaps.cuh"
 #include "codegen/device/nano_matmul.h"
-
-#include "runtime/cuda/EncodeMap.h"
 
 namespace {
 using namespace nano::bench;
@@ -149,13 +147,6 @@ __global__ void __cluster_dims__(Tiles::clusterBlocks)
 
 nano::TensorMap mapOf(void *matrix, long long rows, long long columns, int elementBytes,
                       nano::TensorBox box) {
-  static const auto encode = [] {
-    void *function = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                           cudaEnableDefault, &found));
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-  }();
   const nano::plan::TensorMap described = {.type = elementBytes == 1 ? nano::plan::DType::F8E4M3FN
                                                                      : nano::plan::DType::BF16,
                                            .columns = uint64_t(columns),
@@ -164,17 +155,7 @@ nano::TensorMap mapOf(void *matrix, long long rows, long long columns, int eleme
                                            .boxColumns = uint32_t(box.columns),
                                            .boxRows = uint32_t(box.rows),
                                            .swizzleBytes = 128};
-  CUtensorMap map = {};
-  const CUresult status =
-      nano::cuda::encodeMap(encode, described, reinterpret_cast<CUdeviceptr>(matrix), map);
-  if (status != CUDA_SUCCESS) {
-    std::printf("cuTensorMapEncodeTiled: %d\n", int(status));
-    std::exit(1);
-  }
-  nano::TensorMap result;
-  static_assert(sizeof result == sizeof map);
-  std::copy_n(reinterpret_cast<const char *>(&map), sizeof map, reinterpret_cast<char *>(&result));
-  return result;
+  return encoded(described, matrix);
 }
 
 /// The value of an element's bits; what is no number of 8 bits counts as the next one would.
