@@ -13,32 +13,6 @@ using namespace nano::test;
 
 namespace {
 
-/// What a program computing `body` says: x f32 [4, 8], w f32 [3, 8], t i32 [4].
-std::string saidIn(const std::function<Tensor(Tensor x, Tensor w, Tensor t)> &body) {
-  return saidBy([&] {
-    const Optimizer group = someGroup();
-    const Tensor x = param("x", {4, 8}, f32, constant(1), group);
-    const Tensor w = param("w", {3, 8}, f32, constant(1), group);
-    train(4, Loss::sum, [&](Tensor tokens, Tensor) { return body(x, w, tokens); });
-  });
-}
-
-/// A whole model without a mistake, apart from what `change` does at its end.
-std::function<void()>
-wholeModel(std::function<void()> change = [] {}, Training how = {10, 0, 8, 5}) {
-  return [change = std::move(change), how] {
-    const Tensor table = param("table", {10, 16}, f32, normal(0, 1), someGroup());
-    auto logits = [&](Tensor tokens) { return linear(table[tokens], table); };
-    auto loss = [&](Tensor tokens, Tensor targets) {
-      return crossEntropy(logits(tokens), targets);
-    };
-    train(4, Loss::sum, loss);
-    validate(4, Loss::mean, loss);
-    training(how);
-    change();
-  };
-}
-
 TEST(FrontendEmpty, Errors) {
   const auto none = [](Tensor x, int64_t axis) { return slice(x, axis, 0, 0); };
   using T = Tensor;
