@@ -213,18 +213,23 @@ private:
   /// are computed where they are read.
   bool readsElsewhere(int64_t a, int64_t b) {
     auto feeds = [&](int64_t from, int64_t to) {
+      llvm::SmallDenseSet<Operation *> asked;
       return llvm::any_of(groups[from].ops, [&](Operation *op) {
-        return !isCheap(op) && isReadElsewhere(op, from, to);
+        return !isCheap(op) && isReadElsewhere(op, from, to, asked);
       });
     };
     return feeds(a, b) || feeds(b, a);
   }
-  bool isReadElsewhere(Operation *op, int64_t from, int64_t to) {
+  /// `asked`: ops of which it is known that they are not.
+  bool isReadElsewhere(Operation *op, int64_t from, int64_t to,
+                       llvm::SmallDenseSet<Operation *> &asked) {
+    if (!asked.insert(op).second)
+      return false;
     return llvm::any_of(op->getUses(), [&](OpOperand &use) {
       Operation *user = use.getOwner();
       const int64_t id = find(user);
       return (id == to && (isColumnReduce(op) || !readsInPlace(use))) ||
-             ((id == to || id == from) && isCheap(user) && isReadElsewhere(user, from, to));
+             ((id == to || id == from) && isCheap(user) && isReadElsewhere(user, from, to, asked));
     });
   }
 

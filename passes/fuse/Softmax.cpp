@@ -120,9 +120,12 @@ struct Factor {
   bool divides;
 };
 
+/// Of a product of very many factors, such as a square of squares, some are products themselves.
 void factorsOf(Value value, bool divides, SmallVectorImpl<Factor> &factors) {
+  constexpr size_t many = 32;
   Operation *op = value.getDefiningOp();
-  if (op && isa<MulOp, DivOp>(op) && tensorType(value).getElementType().isF32()) {
+  if (factors.size() < many && op && isa<MulOp, DivOp>(op) &&
+      tensorType(value).getElementType().isF32()) {
     factorsOf(op->getOperand(0), divides, factors);
     factorsOf(op->getOperand(1), divides != isa<DivOp>(op), factors);
     return;
