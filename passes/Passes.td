@@ -19,10 +19,10 @@ def AlignProducts : Pass<"nano-align-products", "::mlir::ModuleOp"> {
                                                 %loss = nano.cross_entropy %m, %t
     ```
 
-    A matrix whose rows are no multiple of 16 bytes makes cuBLASLt's product take six to nine times as long, and kernels load single numbers of it. The weight gets rows of
-    zeros, up to a multiple of `multiple`; element-wise ops on the result go on with all columns where their other operands are constants or repeat along the columns; a
-    cross-entropy sees the new columns at -1e30, so that their weights and gradients are exactly zero; all else sees a slice. Products of fewer columns than
-    `multiple`, and of weights that run in 8 bits, stay as they are.
+    A matrix whose rows are no multiple of 16 bytes makes cuBLASLt's product take six to nine times as long, and kernels load single numbers of it; a product in 8 bits wants
+    rows of a multiple of 16 elements, and with scales by block whole blocks, or stays in 16 bits. The weight gets rows of zeros, up to a multiple of `multiple` (and of a
+    block); element-wise ops on the result go on with all columns where their other operands are constants or repeat along the columns; a cross-entropy sees the new columns at -1e30, so that their weights and gradients are exactly zero; all else sees a slice. Products of fewer columns than
+    `multiple` stay as they are.
 
     Errors: a `multiple` below 1; a policy for 8 bits that is none.
   }];

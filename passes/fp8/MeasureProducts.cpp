@@ -30,6 +30,7 @@ constexpr size_t numbersPerOperand = 4, firstError = 3 * numbersPerOperand,
 /// How an 8-bit operand came about.
 struct Conversion {
   QuantizeOp op;
+  int64_t zeroRows = 0;    ///< behind what was converted
   bool transposed = false; ///< exchanged after the conversion
 };
 
@@ -38,6 +39,10 @@ Conversion conversionOf(Value operand) {
   if (auto transpose = operand.getDefiningOp<TransposeOp>()) {
     found.transposed = true;
     operand = transpose.getX();
+  }
+  if (auto rows = operand.getDefiningOp<ConcatOp>()) {
+    operand = rows.getInputs().front();
+    found.zeroRows = tensorType(rows).getDimSize(0) - tensorType(operand).getDimSize(0);
   }
   found.op = operand.getDefiningOp<QuantizeOp>();
   return found;
@@ -118,6 +123,8 @@ void Measurement::measureError(const ScaledProduct &product) {
   for (unsigned index : {0, 1}) {
     Conversion conversion = conversionOf(index == 0 ? op.getA() : op.getB());
     sources[index] = conversion.op.getX();
+    if (conversion.zeroRows > 0)
+      sources[index] = withZeroRows(builder, op.getLoc(), sources[index], conversion.zeroRows);
     transpose[index] ^= conversion.transposed;
     if (product.part == Part::WeightGradient && product.operand(index) == Operand::Input)
       type = tensorType(sources[index]).getElementType();

@@ -25,13 +25,30 @@ StringRef nameOf(Part part) {
 
 namespace {
 
+/// The operand that a concatenation puts in front of rows of zeros; null for any other op.
+Value beforeZeros(Operation *op) {
+  auto rows = dyn_cast_if_present<ConcatOp>(op);
+  if (!rows || rows.getDim() != 0 || rows.getInputs().size() != 2)
+    return {};
+  auto zeros = rows.getInputs().back().getDefiningOp<ConstantOp>();
+  return zeros && zeros.getValue().isZero() ? rows.getInputs().front() : Value();
+}
+
 /// The name of the state that `value` shows whole; empty when it shows none.
 StringRef loadedState(Value value) {
   Operation *op = value.getDefiningOp();
+  if (Value rows = beforeZeros(op))
+    op = rows.getDefiningOp();
   while (isa_and_present<CastOp, ReshapeOp>(op))
     op = op->getOperand(0).getDefiningOp();
   auto load = dyn_cast_if_present<LoadOp>(op);
   return load ? load.getSymbol() : StringRef();
+}
+
+/// True for a slice that leaves out rows at the end: the gradients of a weight's rows of zeros.
+bool isFirstRows(Operation *op) {
+  auto slice = dyn_cast<SliceOp>(op);
+  return slice && slice.getDim() == 0 && slice.getStart() == 0;
 }
 
 /// The parameter whose gradient `value` is added to; empty when it is none's.
@@ -43,7 +60,7 @@ StringRef gradientOf(Value value) {
       symbol = store.getSymbol();
     else if (auto accumulate = dyn_cast<AccumulateOp>(user))
       symbol = accumulate.getSymbol();
-    else if (!isa<CastOp, ReshapeOp, AddOp>(user))
+    else if (!isa<CastOp, ReshapeOp, AddOp>(user) && !isFirstRows(user))
       return {};
     if (!symbol.empty())
       return symbol.consume_front("grad.") ? symbol : StringRef();

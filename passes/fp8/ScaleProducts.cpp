@@ -294,11 +294,18 @@ Scaled ModuleScaler::weightCopy(ProgramOp function, const Product &product, bool
     if (perBlock)
       copy.scale = g.transpose(straight.scale);
   } else if (isFirst) {
-    // As the products read it: in two dimensions, without the rounding to their type.
+    // As the products read it: in two dimensions, with their rows of zeros behind it, without the
+    // rounding to their type.
     MatmulOp op = product.op;
-    Value stored =
-        g.reshape(g.load(name, weight.getTensorType()), tensorType(op.getB()).getShape());
+    const ArrayRef<int64_t> shape = tensorType(op.getB()).getShape();
+    const int64_t rows = weight.getTensorType().getNumElements() / shape[1];
+    Value stored = g.reshape(g.load(name, weight.getTensorType()), {rows, shape[1]});
+    // A block of scales may reach into the rows of zeros; else they are the same in 8 bits.
+    if (perBlock)
+      stored = withZeroRows(builder, weight.getLoc(), stored, shape[0] - rows);
     copy = quantizeWeight(builder, weight.getLoc(), stored, policy, given);
+    if (!perBlock)
+      copy.value = withZeroRows(builder, weight.getLoc(), copy.value, shape[0] - rows);
   } else {
     copy.value = load(symbol);
     if (given)

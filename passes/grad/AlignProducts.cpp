@@ -10,7 +10,8 @@
 //                                               %loss = nano.cross_entropy %m, %t
 //
 // A matrix whose rows are no multiple of 16 bytes apart costs a product six to nine times its time
-// (cuBLASLt on Hopper), and every kernel that reads it loads single numbers. So the weight gets
+// (cuBLASLt on Hopper), every kernel that reads it loads single numbers, and no product in 8 bits
+// takes it. So the weight gets
 // rows of zeros, element-wise ops on the result go on with the columns that these give, and what is
 // not element-wise sees a slice. A cross-entropy sees all columns, those beyond the weight's at
 // -1e30: their weights and gradients are exactly zero.
@@ -22,6 +23,8 @@
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <numeric>
 
 namespace nano {
 #define GEN_PASS_DEF_ALIGNPRODUCTS
@@ -49,44 +52,55 @@ public:
   LogicalResult run() {
     SmallVector<MatmulOp> products(function.getOps<MatmulOp>());
     for (MatmulOp product : products) {
-      FailureOr<bool> chosen = isRagged(product);
-      if (failed(chosen))
+      FailureOr<int64_t> wanted = wantedMultiple(product);
+      if (failed(wanted))
         return failure();
-      if (*chosen)
-        align(product);
+      if (*wanted != 0)
+        align(product, *wanted);
     }
     return success();
   }
 
 private:
-  /// True for x·Wᵀ with rows that are no multiple of 16 bytes, where W runs in no 8 bits: those
-  /// products have rules of their own.
-  FailureOr<bool> isRagged(MatmulOp product) {
+  /// What the rows of x·Wᵀ should be a multiple of, in elements; 0 for products that stay as they
+  /// are: of few columns, of another form, or with such rows already. A GPU's libraries want 16
+  /// bytes, in 8 bits 16 elements, or with scales by block whole blocks (`fp8::obstacle`).
+  FailureOr<int64_t> wantedMultiple(MatmulOp product) {
     RankedTensorType type = tensorType(product.getResult());
-    const int64_t bytes = type.getElementTypeBitWidth() / 8;
     if (type.getRank() != 2 || product.getTransposeA() || !product.getTransposeB() ||
-        product.getAddend() || type.getDimSize(1) < multiple ||
-        type.getDimSize(1) * bytes % 16 == 0)
-      return false;
-    Operation *weight = product.getB().getDefiningOp();
-    while (isa_and_present<CastOp, ReshapeOp>(weight))
-      weight = weight->getOperand(0).getDefiningOp();
-    if (auto load = dyn_cast_if_present<LoadOp>(weight))
-      if (auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(load, load.getSymbolAttr())) {
-        FailureOr<fp8::Policy> policy = fp8::Policy::of(state);
-        if (failed(policy))
-          return failure();
-        return policy->recipe == fp8::Recipe::Off;
-      }
-    return true;
+        product.getAddend() || type.getDimSize(1) < multiple)
+      return 0;
+    FailureOr<fp8::Recipe> recipe = recipeOf(product.getB());
+    if (failed(recipe))
+      return failure();
+    const int64_t least = *recipe == fp8::Recipe::Block ? ScaledMatmulOp::blockSize
+                          : *recipe == fp8::Recipe::Off ? 128 / type.getElementTypeBitWidth()
+                                                        : 16;
+    return type.getDimSize(1) % least == 0 ? 0 : std::lcm(multiple, least);
   }
 
-  void align(MatmulOp product) {
+  /// How the products of a weight run in 8 bits.
+  static FailureOr<fp8::Recipe> recipeOf(Value weight) {
+    Operation *op = weight.getDefiningOp();
+    while (isa_and_present<CastOp, ReshapeOp>(op))
+      op = op->getOperand(0).getDefiningOp();
+    auto load = dyn_cast_if_present<LoadOp>(op);
+    auto state = load ? SymbolTable::lookupNearestSymbolFrom<StateOp>(load, load.getSymbolAttr())
+                      : StateOp();
+    if (!state)
+      return fp8::Recipe::Off;
+    FailureOr<fp8::Policy> policy = fp8::Policy::of(state);
+    if (failed(policy))
+      return failure();
+    return policy->recipe;
+  }
+
+  void align(MatmulOp product, int64_t wanted) {
     OpBuilder builder(product);
     GraphBuilder g(builder, product.getLoc());
     RankedTensorType type = tensorType(product.getResult()), weight = tensorType(product.getB());
     const int64_t columns = type.getDimSize(1), inner = weight.getDimSize(1);
-    wideColumns = int64_t(llvm::alignTo(columns, multiple));
+    wideColumns = int64_t(llvm::alignTo(columns, wanted));
     Value zeros = g.constant(0, weight.clone({wideColumns - columns, inner}));
     Value rows = ConcatOp::create(builder, product.getLoc(), weight.clone({wideColumns, inner}),
                                   ValueRange{product.getB(), zeros}, 0);

@@ -54,19 +54,26 @@ nano.program @fits(%x: tensor<16x32xbf16>, %a: tensor<104x32xbf16>, %b: tensor<9
 
 // -----
 
-// A weight that runs in 8 bits has rules of its own.
+// A weight that runs in 8 bits: rows of whole units of 16 elements, or with scales by block of whole blocks; 104 bf16 would be whole units of 16 bytes.
 // CHECK-LABEL: nano.program @fp8
-// CHECK-NOT: nano.concat
+// CHECK: nano.constant 0.000000e+00 : tensor<24x32xbf16>
+// CHECK: nano.matmul {{.*}} -> tensor<16x128xbf16>
+// CHECK: nano.constant 0.000000e+00 : tensor<112x128xbf16>
+// CHECK: nano.matmul {{.*}} -> tensor<128x256xbf16>
 // CHECK: nano.return
 nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
   nano.yield %step : f64
 }
 nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "adam", states = []}
-nano.state @w : tensor<101x32xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all, fp8 = {recipe = "current", history = 16 : i64, margin = 0.0 : f64}}
-nano.program @fp8(%x: tensor<16x32xbf16>) -> tensor<16x101xbf16> {
-  %v = nano.load @w : tensor<101x32xf32>
-  %w = nano.cast %v : tensor<101x32xf32> -> tensor<101x32xbf16>
-  %y = nano.matmul %x, %w {transpose_b} : (tensor<16x32xbf16>, tensor<101x32xbf16>) -> tensor<16x101xbf16>
-  nano.return %y : tensor<16x101xbf16>
+nano.state @w : tensor<104x32xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all, fp8 = {recipe = "current", history = 16 : i64, margin = 0.0 : f64}}
+nano.state @b : tensor<144x128xf32> {role = #nano.role<parameter>, init = #nano.init<"normal", [0.0, 1.0]>, optimizer = @all, fp8 = {recipe = "block"}}
+nano.program @fp8(%x: tensor<16x32xbf16>, %z: tensor<128x128xbf16>) -> (tensor<16x104xbf16>, tensor<128x144xbf16>) {
+  %v = nano.load @w : tensor<104x32xf32>
+  %w = nano.cast %v : tensor<104x32xf32> -> tensor<104x32xbf16>
+  %y = nano.matmul %x, %w {transpose_b} : (tensor<16x32xbf16>, tensor<104x32xbf16>) -> tensor<16x104xbf16>
+  %c = nano.load @b : tensor<144x128xf32>
+  %b = nano.cast %c : tensor<144x128xf32> -> tensor<144x128xbf16>
+  %u = nano.matmul %z, %b {transpose_b} : (tensor<128x128xbf16>, tensor<144x128xbf16>) -> tensor<128x144xbf16>
+  nano.return %y, %u : tensor<16x104xbf16>, tensor<128x144xbf16>
 }
