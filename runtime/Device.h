@@ -66,6 +66,7 @@ struct CommandSpan {
   const plan::Command *command = nullptr;
   double start = 0; ///< seconds of std::chrono::steady_clock, so that ranks of a machine compare
   double seconds = 0;
+  double flops = 0; ///< that the data decided: attention's, by the keys that its queries saw
 };
 
 /// What the device reaches at best, measured; 0 where it was not.

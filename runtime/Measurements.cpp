@@ -12,10 +12,10 @@ namespace nano {
 
 namespace {
 
-/// A command and two numbers of it.
+/// A command and three numbers of it.
 struct Record {
   uint32_t program = 0, command = 0;
-  double a = 0, b = 0;
+  double a = 0, b = 0, c = 0;
 };
 static_assert(std::is_trivially_copyable_v<Record>);
 
@@ -26,18 +26,18 @@ struct SpansHeader {
 };
 
 void append(std::string &text, const plan::Plan &plan, const plan::Command *command, double a,
-            double b) {
+            double b, double c = 0) {
   const std::less<> before;
   for (size_t i = 0; i < plan.programs.size(); ++i) {
     const std::vector<plan::Command> &commands = plan.programs[i].commands;
     if (before(command, commands.data()) || !before(command, commands.data() + commands.size()))
       continue;
-    Record record{uint32_t(i), uint32_t(command - commands.data()), a, b};
+    Record record{uint32_t(i), uint32_t(command - commands.data()), a, b, c};
     text.append(reinterpret_cast<const char *>(&record), sizeof record);
   }
 }
 
-/// Calls take(command, a, b) for every record of the text from byte `at` on.
+/// Calls take(command, a, b, c) for every record of the text from byte `at` on.
 template <typename Take>
 Status forRecords(const plan::Plan &plan, const std::string &text, size_t at, const Take &take) {
   for (; at < text.size(); at += sizeof(Record)) {
@@ -48,7 +48,7 @@ Status forRecords(const plan::Plan &plan, const std::string &text, size_t at, co
     if (record.program >= plan.programs.size() ||
         record.command >= plan.programs[record.program].commands.size())
       return failed("another rank's measurements are not of this plan");
-    take(&plan.programs[record.program].commands[record.command], record.a, record.b);
+    take(&plan.programs[record.program].commands[record.command], record.a, record.b, record.c);
   }
   return ok();
 }
@@ -65,7 +65,7 @@ std::string packSpans(const plan::Plan &plan, const RankSpans &spans) {
   std::string text(reinterpret_cast<const char *>(&header), sizeof header);
   text += spans.machine;
   for (const CommandSpan &span : spans.spans)
-    append(text, plan, span.command, span.start, span.seconds);
+    append(text, plan, span.command, span.start, span.seconds, span.flops);
   return text;
 }
 
@@ -77,10 +77,11 @@ Result<RankSpans> unpackSpans(const plan::Plan &plan, const std::string &text) {
   if (text.size() - sizeof header < header.nameBytes)
     return failed("another rank's measurements are cut off");
   RankSpans spans{text.substr(sizeof header, header.nameBytes), header.meeting, {}};
-  if (Status status = forRecords(plan, text, sizeof header + header.nameBytes,
-                                 [&](const plan::Command *command, double start, double seconds) {
-                                   spans.spans.push_back({command, start, seconds});
-                                 });
+  if (Status status =
+          forRecords(plan, text, sizeof header + header.nameBytes,
+                     [&](const plan::Command *command, double start, double seconds, double flops) {
+                       spans.spans.push_back({command, start, seconds, flops});
+                     });
       !status)
     return status.error();
   return spans;
@@ -95,10 +96,11 @@ std::string packTimes(const plan::Plan &plan, const std::vector<CommandTime> &ti
 
 Result<std::vector<CommandTime>> unpackTimes(const plan::Plan &plan, const std::string &text) {
   std::vector<CommandTime> times;
-  if (Status status = forRecords(plan, text, 0,
-                                 [&](const plan::Command *command, double runs, double seconds) {
-                                   times.push_back({command, uint64_t(runs), seconds});
-                                 });
+  if (Status status =
+          forRecords(plan, text, 0,
+                     [&](const plan::Command *command, double runs, double seconds, double) {
+                       times.push_back({command, uint64_t(runs), seconds});
+                     });
       !status)
     return status.error();
   return times;

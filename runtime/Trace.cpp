@@ -62,9 +62,12 @@ TypeRates rateOf(const plan::Plan &plan, const Command &command, const DeviceRat
     a = matmul->aType;
     b = matmul->bType;
   } else if (const auto *launch = command.as<plan::Launch>()) {
-    if (const auto &maps = plan.kernels[launch->kernel].tensorMaps; !maps.empty()) {
-      a = maps.front().type;
-      b = maps.back().type;
+    const plan::Kernel &kernel = plan.kernels[launch->kernel];
+    if (!kernel.tensorMaps.empty()) {
+      a = kernel.tensorMaps.front().type;
+      b = kernel.tensorMaps.back().type;
+    } else if (kernel.flopsPerKey > 0) { // queries first
+      a = b = plan.buffers[launch->segments.front().args.front().buffer].type;
     }
   }
   if (plan::isFloat8(a) && plan::isFloat8(b))
@@ -72,6 +75,13 @@ TypeRates rateOf(const plan::Plan &plan, const Command &command, const DeviceRat
   if (a == DType::F32 || b == DType::F32)
     return {rates.f32Flops, rates.f32Joules};
   return {rates.bf16Flops, rates.bf16Joules};
+}
+
+/// With the operations that the data decided.
+CommandWork workOf(const plan::Plan &plan, const CommandSpan &span) {
+  CommandWork work = workOf(plan, *span.command);
+  work.flops += span.flops;
+  return work;
 }
 
 ordered_json argumentsOf(const plan::Plan &plan, const CommandSpan &span,
@@ -92,11 +102,11 @@ ordered_json argumentsOf(const plan::Plan &plan, const CommandSpan &span,
   }
   if (const auto *matmul = command.as<plan::Matmul>())
     args["shape"] = {matmul->m, matmul->n, matmul->k, matmul->batch};
-  CommandWork work = workOf(plan, command);
+  CommandWork work = workOf(plan, span);
   args["bytes"] = work.bytes;
   args["flops"] = work.flops;
   if (rates) {
-    double floor = floorOf(plan, command, *rates);
+    double floor = floorOf(plan, span, *rates);
     args["floor_us"] = 1e6 * floor;
     args["gap_us"] = 1e6 * (span.seconds - floor);
     if (span.seconds > 0)
@@ -106,25 +116,26 @@ ordered_json argumentsOf(const plan::Plan &plan, const CommandSpan &span,
     args["alone_us"] = 1e6 * cost->second.seconds;
     args["mj"] = 1e3 * cost->second.joules;
     if (rates)
-      args["floor_mj"] = 1e3 * floorJoulesOf(plan, command, *rates);
+      args["floor_mj"] = 1e3 * floorJoulesOf(plan, span, *rates);
   }
   return args;
 }
 
 } // namespace
 
-double floorOf(const plan::Plan &plan, const Command &command, const DeviceRates &rates) {
-  CommandWork work = workOf(plan, command);
+double floorOf(const plan::Plan &plan, const CommandSpan &span, const DeviceRates &rates) {
+  const CommandWork work = workOf(plan, span);
   double floor = rates.copyBytes > 0 ? work.bytes / rates.copyBytes : 0;
   if (work.flops > 0)
-    if (double rate = rateOf(plan, command, rates).flops; rate > 0)
+    if (double rate = rateOf(plan, *span.command, rates).flops; rate > 0)
       floor = std::max(floor, work.flops / rate);
   return floor;
 }
 
-double floorJoulesOf(const plan::Plan &plan, const Command &command, const DeviceRates &rates) {
-  const CommandWork work = workOf(plan, command);
-  return std::max(work.bytes * rates.copyJoules, work.flops * rateOf(plan, command, rates).joules);
+double floorJoulesOf(const plan::Plan &plan, const CommandSpan &span, const DeviceRates &rates) {
+  const CommandWork work = workOf(plan, span);
+  return std::max(work.bytes * rates.copyJoules,
+                  work.flops * rateOf(plan, *span.command, rates).joules);
 }
 
 std::vector<std::string> wastes(const plan::Plan &plan, const std::vector<CommandSpan> &spans,
@@ -141,7 +152,7 @@ std::vector<std::string> wastes(const plan::Plan &plan, const std::vector<Comman
       ++sums->runs;
       sums->joules += cost->second.joules;
       sums->secondsAlone += cost->second.seconds;
-      sums->floorJoules += floorJoulesOf(plan, *span.command, rates);
+      sums->floorJoules += floorJoulesOf(plan, span, rates);
     }
   }
   std::vector<std::pair<std::string, Sums>> order(groups.begin(), groups.end());
@@ -208,19 +219,19 @@ std::string traceText(const plan::Plan &plan, const std::string &planHash,
                         {"args", std::move(args)}});
       if (rank > 0)
         continue;
-      CommandWork work = workOf(plan, command);
+      const CommandWork work = workOf(plan, span);
       auto [entry, isNew] = groupIndex.emplace(group, groups.size());
       if (isNew)
         groups.emplace_back(group, Sums());
       for (Sums *sums : {&all, &groups[entry->second].second}) {
         ++sums->runs;
         sums->seconds += span.seconds;
-        sums->floor += rates ? floorOf(plan, command, *rates) : 0;
+        sums->floor += rates ? floorOf(plan, span, *rates) : 0;
         sums->bytes += work.bytes;
         sums->flops += work.flops;
         if (auto cost = found.find(&command); cost != found.end()) {
           sums->joules += cost->second.joules;
-          sums->floorJoules += rates ? floorJoulesOf(plan, command, *rates) : 0;
+          sums->floorJoules += rates ? floorJoulesOf(plan, span, *rates) : 0;
         }
       }
     }

@@ -14,14 +14,14 @@
 namespace nano {
 
 /// The least seconds that the command takes at these rates: the longer of its bytes at the rate of
-/// a copy and its operations at that of a large product of its types (of a launch: those of its
-/// kernel's tensor maps, else f32); 0 where nothing is known.
-double floorOf(const plan::Plan &plan, const plan::Command &command, const DeviceRates &rates);
+/// a copy and its operations, with those that the data decided, at that of a large product of its
+/// types (of a launch: those of its kernel's tensor maps, of attention that of its queries, else
+/// f32); 0 where nothing is known.
+double floorOf(const plan::Plan &plan, const CommandSpan &span, const DeviceRates &rates);
 
 /// Likewise the least joules: the larger of its bytes at what a byte of a copy takes and of its
 /// operations at what one of such a product takes; 0 where nothing is known.
-double floorJoulesOf(const plan::Plan &plan, const plan::Command &command,
-                     const DeviceRates &rates);
+double floorJoulesOf(const plan::Plan &plan, const CommandSpan &span, const DeviceRates &rates);
 
 /// Where the joules of a step on one rank go, as lines for the user: the sum of its commands' and
 /// of their floors, and the ten kernels, or kinds of commands, that are furthest above theirs.

@@ -4,6 +4,7 @@
 #include "runtime/plan/Messages.h"
 #include "runtime/plan/Operands.h"
 #include "runtime/plan/Overload.h"
+#include "runtime/plan/Work.h"
 
 #include <algorithm>
 #include <chrono>
@@ -112,12 +113,27 @@ Status HostDevice::run(const std::string &name) {
     double seconds = std::chrono::duration<double>(now - start).count();
     command.seconds += seconds;
     ++command.runs;
-    if (options.trace)
+    if (options.trace) {
       spans.push_back({command.command,
-                       std::chrono::duration<double>(start.time_since_epoch()).count(), seconds});
+                       std::chrono::duration<double>(start.time_since_epoch()).count(), seconds,
+                       decidedFlops(*command.command)});
+      now = Clock::now();
+    }
     start = now;
   }
   return end(*prepared.program);
+}
+
+double HostDevice::decidedFlops(const plan::Command &command) const {
+  const auto *launch = command.as<plan::Launch>();
+  if (!launch)
+    return 0;
+  std::vector<double> keys;
+  for (const plan::KeyRanges &ranges : plan::keyRangesOf(plan, *launch))
+    keys.push_back(plan::meanKeys(reinterpret_cast<const int32_t *>(address(ranges.first)),
+                                  reinterpret_cast<const int32_t *>(address(ranges.last)),
+                                  ranges.queries));
+  return plan::attentionFlops(plan, *launch, keys);
 }
 
 Status HostDevice::runCommand(const std::string &name, size_t command) {

@@ -90,6 +90,8 @@ private:
   Status execute(const Prepared &prepared);
   Status executeOwn(const Prepared &prepared);
   Status communicate(const Prepared &prepared);
+  /// Operations that the data decide, of a command that has just run (`CommandSpan::flops`).
+  double decidedFlops(const plan::Command &command) const;
   MatmulOperands operandsOf(const plan::Matmul &matmul) const;
 
   Mapping arena;

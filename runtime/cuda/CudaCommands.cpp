@@ -93,6 +93,31 @@ void CudaDevice::prepareProgram(const plan::Program &program) {
     }
     prepared.hasExchange |= each.isExchange;
   }
+  if (options.trace)
+    prepareKeyRanges(prepared);
+}
+
+/// Operands of one buffer and place hold the same keys all through a program: they are computed
+/// from its tokens once.
+void CudaDevice::prepareKeyRanges(PreparedProgram &prepared) {
+  for (size_t i = 0; i < prepared.commands.size(); ++i) {
+    const auto *launch = prepared.commands[i].command->as<plan::Launch>();
+    if (!launch)
+      continue;
+    for (const plan::KeyRanges &ranges : plan::keyRangesOf(plan, *launch)) {
+      auto found = std::find_if(
+          prepared.keyRanges.begin(), prepared.keyRanges.end(), [&](const KeptRanges &kept) {
+            return kept.source.first == ranges.first && kept.source.last == ranges.last &&
+                   kept.source.queries == ranges.queries;
+          });
+      if (found == prepared.keyRanges.end()) {
+        std::byte *copy = gpu.allocatePinned(2 * sizeof(int32_t) * ranges.queries);
+        prepared.keyRanges.push_back({ranges, i, copy});
+        found = std::prev(prepared.keyRanges.end());
+      }
+      prepared.commands[i].keyRanges.push_back(size_t(found - prepared.keyRanges.begin()));
+    }
+  }
 }
 
 /// Lays out nano::Launch: two 32-bit numbers, then of every segment the operands, the number of

@@ -200,10 +200,15 @@ void CudaDevice::allocate() {
   for (const plan::Program &program : plan.programs) {
     streamCount = std::max(streamCount, program.streams);
     eventCount = std::max(eventCount, program.events);
-    markCount = std::max(markCount, program.commands.size() + program.streams + spareMarks + 2);
-    for (const Command &command : program.commands)
+    size_t ranges = 0; // at most
+    for (const Command &command : program.commands) {
       if (command.is<plan::Matmul>())
         productStreams = std::max(productStreams, command.stream + 1);
+      if (const auto *launch = command.as<plan::Launch>())
+        ranges += plan::keyRangesOf(plan, *launch).size();
+    }
+    markCount =
+        std::max(markCount, program.commands.size() + program.streams + spareMarks + 2 + ranges);
   }
   const bool hasProducts = productStreams > 0;
   uint64_t workspaceBytes = Products::defaultWorkspace * productStreams;

@@ -10,6 +10,7 @@
 #include "runtime/cuda/Placement.h"
 #include "runtime/cuda/Staging.h"
 #include "runtime/files/BuildCache.h"
+#include "runtime/plan/Work.h"
 
 #include <algorithm>
 #include <chrono>
@@ -89,6 +90,16 @@ private:
     uint32_t number = 0;           ///< of the plan's commands, from 1 on
     uint64_t runs = 0;
     double seconds = 0;
+    /// With DeviceOptions::trace, of attention: the program's key ranges that its segments' queries
+    /// have, by segment.
+    std::vector<size_t> keyRanges;
+  };
+  /// The keys that queries see, brought to the host when the first command that reads them begins.
+  struct KeptRanges {
+    plan::KeyRanges source;
+    size_t command = 0;        ///< the first that reads them
+    std::byte *copy = nullptr; ///< pinned: the first key of each query, then the last
+    double mean() const;
   };
   struct PreparedProgram {
     const plan::Program *program = nullptr;
@@ -96,6 +107,7 @@ private:
     bool hasRun = false;
     bool hasExchange = false; ///< some command is a collective among several ranks
     CUgraphExec graph = nullptr;
+    std::vector<KeptRanges> keyRanges; ///< by command
     /// Streams that a measured run uses: one, so that commands do not share the GPU; all of them
     /// where it exchanges data, to see what that hides behind.
     uint32_t measuredStreams() const { return hasExchange ? program->streams : 1; }
@@ -154,6 +166,10 @@ private:
   void runFirst(PreparedProgram &prepared, bool onData);
   void runOneByOne(PreparedProgram &prepared, bool isFirst, bool measures = false);
   void runMeasured(PreparedProgram &prepared);
+  void prepareKeyRanges(PreparedProgram &prepared);
+  /// Operations that the data decide (`CommandSpan::flops`), with the keys that a query of each of
+  /// the program's key ranges sees.
+  double decidedFlops(const Prepared &prepared, const std::vector<double> &keys) const;
   void play(PreparedProgram &prepared, uint32_t streamCount, bool isMeasured);
   CUgraphExec record(PreparedProgram &prepared, bool isMeasured);
   bool isRecordable() const { return !collectives || collectives->isRecordable(); }
@@ -201,7 +217,8 @@ private:
   std::vector<CUstream> streams; ///< the first is the one that everything starts and ends on
   std::vector<CUevent> events;   ///< the plan's
   std::vector<CUevent> joins;    ///< by stream; the first: where the others start
-  /// With timing: before every command; behind the last of every stream; spare ones; the start.
+  /// With timing: before every command; behind the last of every stream; spare ones; the start;
+  /// before each of the program's key ranges is copied.
   std::vector<CUevent> marks;
   CUevent epoch = nullptr; ///< when the device was made
   double epochSeconds = 0; ///< the same by the steady clock

@@ -126,9 +126,22 @@ void CudaDevice::play(PreparedProgram &prepared, uint32_t streamCount, bool isMe
     gpu.check(api.cuEventRecord(joins[0], streams[0]), "cuEventRecord");
   for (uint32_t i = 1; i < streamCount; ++i)
     gpu.check(api.cuStreamWaitEvent(streams[i], joins[0], 0), "cuStreamWaitEvent");
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0, range = 0; i < count; ++i)
     try {
       uint32_t stream = streamCount == 1 ? 0 : prepared.commands[i].command->stream;
+      for (; isMeasured && range < prepared.keyRanges.size() &&
+             prepared.keyRanges[range].command == i;
+           ++range) {
+        mark(spares + spareMarks + 2 + range, stream);
+        const KeptRanges &kept = prepared.keyRanges[range];
+        const uint64_t bytes = sizeof(int32_t) * kept.source.queries;
+        gpu.check(
+            api.cuMemcpyDtoHAsync(kept.copy, address(kept.source.first), bytes, streams[stream]),
+            "cuMemcpyDtoHAsync");
+        gpu.check(api.cuMemcpyDtoHAsync(kept.copy + bytes, address(kept.source.last), bytes,
+                                        streams[stream]),
+                  "cuMemcpyDtoHAsync");
+      }
       mark(i, stream);
       isInCommand = true;
       enqueue(prepared.commands[i], streams[stream], /*withEvents=*/streamCount > 1);
@@ -144,6 +157,21 @@ void CudaDevice::play(PreparedProgram &prepared, uint32_t streamCount, bool isMe
     gpu.check(api.cuEventRecord(joins[i], streams[i]), "cuEventRecord");
     gpu.check(api.cuStreamWaitEvent(streams[0], joins[i], 0), "cuStreamWaitEvent");
   }
+}
+
+double CudaDevice::KeptRanges::mean() const {
+  const auto *keys = reinterpret_cast<const int32_t *>(copy);
+  return plan::meanKeys(keys, keys + source.queries, source.queries);
+}
+
+double CudaDevice::decidedFlops(const Prepared &prepared, const std::vector<double> &keys) const {
+  const auto *launch = prepared.command->as<plan::Launch>();
+  if (!launch)
+    return 0;
+  std::vector<double> own;
+  for (size_t range : prepared.keyRanges)
+    own.push_back(keys[range]);
+  return plan::attentionFlops(plan, *launch, own);
 }
 
 /// Runs the program with an event between any two commands of a stream. The events are nodes of a
@@ -174,10 +202,15 @@ void CudaDevice::runMeasured(PreparedProgram &prepared) {
   std::vector<size_t> ends(count), next(streamCount);
   for (uint32_t i = 0; i < streamCount; ++i)
     next[i] = count + i;
-  for (size_t i = count; i-- > 0;) {
+  for (size_t i = count, range = prepared.keyRanges.size(); i-- > 0;) {
     size_t &following = next[streamCount == 1 ? 0 : prepared.commands[i].command->stream];
     ends[i] = std::exchange(following, i);
+    for (; range > 0 && prepared.keyRanges[range - 1].command == i; --range)
+      following = spares + spareMarks + 2 + range - 1;
   }
+  std::vector<double> keys;
+  for (const KeptRanges &ranges : prepared.keyRanges)
+    keys.push_back(ranges.mean());
   for (size_t i = 0; i < count; ++i) {
     Prepared &each = prepared.commands[i];
     double start = options.trace ? seconds(origin, marks[i]) : 0;
@@ -185,7 +218,7 @@ void CudaDevice::runMeasured(PreparedProgram &prepared) {
     each.seconds += own;
     ++each.runs;
     if (options.trace)
-      spans.push_back({each.command, begin + start, own});
+      spans.push_back({each.command, begin + start, own, decidedFlops(each, keys)});
   }
 }
 

@@ -6,10 +6,12 @@ In f32 the two targets differ in the order of sums and in the last bit of functi
 1e-7, parameters by more, because updates do not depend on a gradient's size. In bf16 every sum that
 is rounded may go one way or the other, 2⁻⁹ of it."""
 
+import json
 import os
 import unittest.mock
 
-from harness import GPT124M, TINY, RunTest, main, read_bytes, run_command, train_losses, val_losses
+from harness import GPT2, GPT124M, TINY, RunTest, main, read_bytes, run_command
+from harness import train_losses, val_losses
 
 STEPS = 3
 F32_LOSS, F32_PARAMETERS = 1e-5, 1e-3
@@ -67,6 +69,27 @@ class Emulator(RunTest):
             self.assertEqual(log[0]["world"], 2)
             self.assert_near(train_losses(log), train_losses(wanted), F32_LOSS, dist)
             self.assert_parameters_near(found, parameters, F32_PARAMETERS)
+
+    def test_profile_counts_attention(self):
+        """Operations of attention go by the keys that the queries of the measured step saw: in rows of
+        64 tokens 32.5 on average, each with one product of scores and one of values forward."""
+        sizes = {**GPT2, "num_layers": 1}
+        head = sizes["model_dim"] // sizes["num_heads"]
+        wanted = 2 * 2 * head * sizes["num_heads"] * sizes["seq_len"] * 32.5
+        for target, device in (("cpu", "cpu"), ("cuda", "emulator")):
+            plan = self.compile("gpt2", sizes, "profile.plan", "--target", target)
+            trace = self.path("profile.json")
+            self.train(plan, "profile", "--device", device, "--steps", 2, "--profile", trace)
+            with open(trace, encoding="utf-8") as file:
+                events = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+            flops = {name: set() for name in ("attention", "attention_grad")}
+            for event in events:
+                if event["args"].get("summary") in flops:
+                    flops[event["args"]["summary"]].add(event["args"]["flops"])
+            self.assertEqual(flops["attention"], {wanted}, target)
+            # Five products backward, or seven where scores are computed twice.
+            self.assertTrue(flops["attention_grad"] <= {2.5 * wanted, 3.5 * wanted}, flops)
+            self.assertTrue(flops["attention_grad"], target)
 
     def test_gpt124m_in_bf16(self):
         sizes = {**GPT124M, "seq_len": 128, "val_seq_len": 128, "global_batch": 128, "dtype": "bf16"}

@@ -20,7 +20,7 @@ protected:
 };
 
 TEST_F(MeasurementsTest, SpansAndTimesComeBack) {
-  RankSpans spans{"a machine\n", 7.25, {{at(0, 2), 1.5, 0.25}, {at(2, 1), 2.5, 1e-9}}};
+  RankSpans spans{"a machine\n", 7.25, {{at(0, 2), 1.5, 0.25, 3e9}, {at(2, 1), 2.5, 1e-9}}};
   const plan::Plan copy = plan; // another rank's
   auto back = unpackSpans(copy, packSpans(plan, spans));
   ASSERT_TRUE(back);
@@ -29,6 +29,8 @@ TEST_F(MeasurementsTest, SpansAndTimesComeBack) {
   ASSERT_EQ(back->spans.size(), 2u);
   EXPECT_EQ(back->spans[0].command, &copy.programs[0].commands[2]);
   EXPECT_EQ(back->spans[0].start, 1.5);
+  EXPECT_EQ(back->spans[0].flops, 3e9);
+  EXPECT_EQ(back->spans[1].flops, 0);
   EXPECT_EQ(back->spans[1].command, &copy.programs[2].commands[1]);
   EXPECT_EQ(back->spans[1].seconds, 1e-9);
   auto times = unpackTimes(copy, packTimes(plan, {{at(2, 0), 12, 0.5}}));

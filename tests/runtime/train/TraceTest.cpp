@@ -56,25 +56,53 @@ TEST_F(TraceTest, CountsWork) {
 }
 
 TEST_F(TraceTest, FloorIsTheLongerOfBytesAndOperations) {
-  EXPECT_DOUBLE_EQ(floorOf(plan, *spans[0].command, rates), 10e-6);
-  EXPECT_DOUBLE_EQ(floorOf(plan, *spans[1].command, rates), 120e-6); // its bytes; operations: 4 µs
+  EXPECT_DOUBLE_EQ(floorOf(plan, spans[0], rates), 10e-6);
+  EXPECT_DOUBLE_EQ(floorOf(plan, spans[1], rates), 120e-6); // its bytes; operations: 4 µs
   rates.bf16Flops = 1e10;
-  EXPECT_DOUBLE_EQ(floorOf(plan, *spans[1].command, rates), 400e-6);
+  EXPECT_DOUBLE_EQ(floorOf(plan, spans[1], rates), 400e-6);
   auto f8 = *spans[1].command->as<plan::Matmul>();
   f8.aType = DType::F8E4M3FN;
   f8.bType = DType::F8E5M2;
   rates.f8Flops = 2e9;
-  EXPECT_DOUBLE_EQ(floorOf(plan, {f8}, rates), 2000e-6);
+  const plan::Command product = {f8};
+  EXPECT_DOUBLE_EQ(floorOf(plan, {&product}, rates), 2000e-6);
+}
+
+TEST_F(TraceTest, CountsWhatAttentionsQueriesSee) {
+  plan::Kernel &kernel = plan.kernels[0];
+  kernel.flopsPerKey = 100;
+  kernel.indices = {{1, 0}, {2, 0}};
+  kernel.reaches = {{1, {64, 16, 16}}, {3, {192, 40, 40}}};
+  plan.buffers = {{"q", 0, 192, DType::BF16, {}, {}}};
+  plan::Launch launch;
+  launch.segments = {{{{0, 0}, {0, 256}, {0, 512}}, 1, 1}, {{{0, 0}, {0, 768}, {0, 1024}}, 2, 1}};
+  const std::vector<plan::KeyRanges> ranges = plan::keyRangesOf(plan, launch);
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].first.offset, 256u);
+  EXPECT_EQ(ranges[0].last.offset, 512u);
+  EXPECT_EQ(ranges[0].queries, 4u);
+  EXPECT_EQ(ranges[1].queries, 10u);
+  const int32_t first[] = {0, 0, 2, 3}, last[] = {0, 1, 1, 5}; // 1, 2, none, 3 keys
+  EXPECT_EQ(plan::meanKeys(first, last, 4), 1.5);
+  EXPECT_EQ(plan::meanKeys(first, last, 0), 0);
+  EXPECT_EQ(plan::attentionFlops(plan, launch, {1.5, 4}), 100 * (1.5 + 2 * 4));
+  const plan::Command command = {launch};
+  const CommandSpan span{&command, 0, 0, 4e7};
+  EXPECT_DOUBLE_EQ(floorOf(plan, span, rates), 40e-6); // at the rate of the queries' type
+  rates.bf16Joules = 1e-12;
+  EXPECT_DOUBLE_EQ(floorJoulesOf(plan, span, rates), 40e-6);
+  kernel.flopsPerKey = 0;
+  EXPECT_TRUE(plan::keyRangesOf(plan, launch).empty());
 }
 
 TEST_F(TraceTest, CountsOperationsOfKernels) {
   plan.kernels[0].flops = 1e7; // of an iteration; one in each of two segments
   EXPECT_EQ(workOf(plan, *spans[0].command).flops, 2e7);
-  EXPECT_DOUBLE_EQ(floorOf(plan, *spans[0].command, rates), 10e-6); // f32, whose rate is not known
+  EXPECT_DOUBLE_EQ(floorOf(plan, spans[0], rates), 10e-6); // f32, whose rate is not known
   rates.f32Flops = 1e11;
-  EXPECT_DOUBLE_EQ(floorOf(plan, *spans[0].command, rates), 200e-6);
+  EXPECT_DOUBLE_EQ(floorOf(plan, spans[0], rates), 200e-6);
   plan.kernels[0].tensorMaps.resize(2); // of bf16
-  EXPECT_DOUBLE_EQ(floorOf(plan, *spans[0].command, rates), 20e-6);
+  EXPECT_DOUBLE_EQ(floorOf(plan, spans[0], rates), 20e-6);
 }
 
 TEST_F(TraceTest, NamesEveryCommand) {
@@ -115,8 +143,8 @@ TEST_F(TraceTest, NamesEveryCommand) {
 TEST_F(TraceTest, NamesTheLargestWastes) {
   rates.copyJoules = 2e-9; // 10000 bytes: 20 uJ
   rates.bf16Joules = 1e-9; // 4e6 operations: 4 mJ
-  EXPECT_DOUBLE_EQ(floorJoulesOf(plan, *spans[0].command, rates), 20e-6);
-  EXPECT_DOUBLE_EQ(floorJoulesOf(plan, *spans[1].command, rates), 4e-3);
+  EXPECT_DOUBLE_EQ(floorJoulesOf(plan, spans[0], rates), 20e-6);
+  EXPECT_DOUBLE_EQ(floorJoulesOf(plan, spans[1], rates), 4e-3);
   const std::vector<CommandCost> costs = {{spans[0].command, 5e-6, 3e-3},
                                           {spans[1].command, 10e-6, 6e-3}};
   spans.push_back(spans[0]); // once more
