@@ -197,6 +197,8 @@ private:
       return cast(times(binary("add", wide, repeated), 0.6), x.element);
     }
     case 9: { // two parts change places
+      if (columns == 1)
+        return mixed(x);
       const int64_t cut = pick(1, columns - 1);
       Value left = slice(x, 1, 0, cut), right = slice(x, 1, cut, columns - cut);
       return concat(right, left, 1);

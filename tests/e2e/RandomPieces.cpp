@@ -258,7 +258,10 @@ ModelText::Value RandomPieces::indexed(Value x) {
 
 ModelText::Value RandomPieces::routed(Value given) {
   Value x = cast(given, "f32");
-  const int64_t columns = x.shape[1], taken = pick(1, std::min<int64_t>(3, columns - 1));
+  const int64_t columns = x.shape[1];
+  if (columns == 1) // nothing to choose from
+    return cast(unary("tanh", x), given.element);
+  const int64_t taken = pick(1, std::min<int64_t>(3, columns - 1));
   Value rest = apart(unary("tanh", x), 1);
   Value numbers = op(x.shape, "i32", "nano.iota 1 : ");
   Value behind = plus(times(cast(numbers, "f32"), -1), static_cast<double>(columns));
