@@ -115,17 +115,19 @@ protected:
   std::vector<mlir::OwningOpRef<mlir::ModuleOp>> originals, optimized; ///< by stage of the run
   std::map<int64_t, plan::Plan> plans;                                 ///< by number of ranks
   StateMap initial;
-  /// Calls `run` once for each plain program, with `options` set to its arithmetic.
-  void asPlainPrograms(llvm::function_ref<void()> run);
-  /// `found` as far from what is wanted as `limit` allows or, if not, as plain programs make it.
-  void expectNear(double found, double limit, llvm::function_ref<double()> farthestPlain,
-                  const std::string &what);
-  /// Two steps by each plain program; made when a tolerance asks for them.
-  const std::vector<Record> &plainRuns();
+  /// Calls `run` with `options` set to the arithmetic of a plain program: 0 rounds to nearest, the
+  /// others at random.
+  void asPlainProgram(int number, llvm::function_ref<void()> run);
+  /// `found` as far from what is wanted as `limit` allows or, if not, as plain programs make it,
+  /// which lie as far from it as `distanceOfPlain` says.
+  void expectNear(double found, double limit,
+                  llvm::function_ref<double(int number)> distanceOfPlain, const std::string &what);
+  /// Two steps by a plain program; made when a tolerance asks for them.
+  const Record &plainRun(int number);
 
   Record wanted;             ///< by the interpreter, rounding where the model says so
   Record unrounded;          ///< the same without any rounding
-  std::vector<Record> plain; ///< empty until plainRuns is called
+  std::vector<Record> plain; ///< by plainRun, as far as it was asked
   /// Where plain programs were asked: the most times that a value lay as far off as theirs.
   std::optional<double> asPlain;
   /// The kernels of whole models are compiled as nanoc does it, those of the others without LLVM's
