@@ -10,7 +10,7 @@ namespace nano::plan {
 
 namespace {
 
-std::string quoted(const std::string &name) { return "'" + name + "'"; }
+std::string inQuotes(const std::string &name) { return "'" + name + "'"; }
 
 int64_t rowsOf(const StoredParameter &parameter) {
   return parameter.shape.empty() ? 1 : parameter.shape.front();
@@ -29,8 +29,8 @@ public:
   Status add(size_t parameter, int64_t row, const ForeignPart &part) {
     const StoredParameter &target = parameters[parameter];
     auto wrong = [&](const std::string &what) {
-      return badInput("the parameter " + quoted(target.name) + " cannot lie in the tensor " +
-                      quoted(part.tensor) + ": " + what);
+      return badInput("the parameter " + inQuotes(target.name) + " cannot lie in the tensor " +
+                      inQuotes(part.tensor) + ": " + what);
     };
     if (part.tensor.empty())
       return wrong("its name is empty");
@@ -49,7 +49,7 @@ public:
         other.shape.size() == target.shape.size() && !target.shape.empty() &&
         std::equal(other.shape.begin() + 1, other.shape.end(), target.shape.begin() + 1);
     if (!isNew && (!isAlike || tensor.transposed != part.transposed || tensor.type != target.type))
-      return wrong(quoted(other.name) + " takes it with other rows, another type or turned");
+      return wrong(inQuotes(other.name) + " takes it with other rows, another type or turned");
     tensor.pieces.push_back({parameter, row, part.first, part.rows});
     return ok();
   }
@@ -62,11 +62,11 @@ public:
       int64_t end = 0;
       for (const ForeignTensor::Piece &piece : tensor.pieces) {
         if (piece.first != end)
-          return badInput("the tensor " + quoted(tensor.name) + ": its row " +
+          return badInput("the tensor " + inQuotes(tensor.name) + ": its row " +
                           std::to_string(std::min(end, piece.first)) +
                           (piece.first < end ? " is taken twice, by the parameter "
                                              : " is taken by nothing before the parameter ") +
-                          quoted(parameters[piece.parameter].name));
+                          inQuotes(parameters[piece.parameter].name));
         end = piece.first + piece.rows;
       }
       if (!tensor.shape.empty())
@@ -91,7 +91,7 @@ Result<std::vector<ForeignTensor>> foreignTensors(const Interchange &interchange
   std::unordered_map<std::string, const ForeignParameter *> mapped;
   for (const ForeignParameter &each : interchange.parameters)
     if (!mapped.emplace(each.name, &each).second)
-      return badInput("the mapping of the parameter " + quoted(each.name) + " is given twice");
+      return badInput("the mapping of the parameter " + inQuotes(each.name) + " is given twice");
   Layout layout(parameters);
   for (size_t i = 0; i < parameters.size(); ++i) {
     auto found = mapped.find(parameters[i].name);
@@ -107,17 +107,17 @@ Result<std::vector<ForeignTensor>> foreignTensors(const Interchange &interchange
       if (Status status = layout.add(i, row, part); !status)
         return status.error();
       if (part.rows > rowsOf(parameters[i]) - row)
-        return badInput("the parameter " + quoted(parameters[i].name) + " has " +
+        return badInput("the parameter " + inQuotes(parameters[i].name) + " has " +
                         std::to_string(rowsOf(parameters[i])) + " rows; its mapping gives it more");
       row += part.rows;
     }
     if (!parts.empty() && row != rowsOf(parameters[i]))
-      return badInput("the parameter " + quoted(parameters[i].name) + " has " +
+      return badInput("the parameter " + inQuotes(parameters[i].name) + " has " +
                       std::to_string(rowsOf(parameters[i])) + " rows; its mapping gives it " +
                       std::to_string(row));
   }
   if (!mapped.empty())
-    return badInput("the mapping names " + quoted(mapped.begin()->first) +
+    return badInput("the mapping names " + inQuotes(mapped.begin()->first) +
                     ", which is no parameter");
   return layout.finish();
 }
