@@ -1,6 +1,7 @@
 // Launches, products, collectives and events with their operands as byte ranges.
 #include "codegen/PlanCommands.h"
 
+#include "ir/graph/ScaledOps.h"
 #include "ir/step/Labels.h"
 
 #include "llvm/ADT/TypeSwitch.h"

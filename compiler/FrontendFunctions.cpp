@@ -1,6 +1,8 @@
 // The front end's functions that are made of others: activations, choices along rows, and random
 // numbers.
 #include "compiler/Recorder.h"
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/RandomOps.h"
 
 #include <fmt/format.h>
 

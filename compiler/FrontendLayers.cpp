@@ -1,7 +1,11 @@
 // The front end's matrix products, embedding, norms, attention and loss.
 #include "compiler/Recorder.h"
 
+#include "ir/graph/AttentionOps.h"
+#include "ir/graph/MatmulOps.h"
+#include "ir/graph/ScaledOps.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/TableOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

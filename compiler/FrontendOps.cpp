@@ -2,8 +2,11 @@
 // go together.
 #include "compiler/Recorder.h"
 
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/FunctionOps.h"
 #include "ir/graph/Sequence.h"
 #include "ir/graph/Shapes.h"
+#include "ir/graph/TableOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -2,6 +2,7 @@
 #include "compiler/Recorder.h"
 
 #include "ir/graph/Custom.h"
+#include "ir/graph/TableOps.h"
 #include "runtime/plan/InputFile.h"
 
 #include "llvm/ADT/STLExtras.h"

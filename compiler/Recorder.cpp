@@ -1,6 +1,7 @@
 // Handles, values, and the few ops that other front-end functions are made of.
 #include "compiler/Recorder.h"
 
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/RunStages.h"
 #include "ir/graph/Shapes.h"

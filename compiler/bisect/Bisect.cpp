@@ -13,6 +13,8 @@
 #include "compiler/Tracing.h"
 #include "compiler/bisect/Reduce.h"
 #include "compiler/bisect/Search.h"
+#include "ir/graph/AttentionOps.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/RunStages.h"
 #include "runtime/plan/InputFile.h"

@@ -2,6 +2,7 @@
 // copied.
 #include "ir/graph/Custom.h"
 
+#include "ir/graph/Families.h"
 #include "ir/graph/GraphBuilder.h"
 
 #include "mlir/IR/Builders.h"
@@ -14,6 +15,13 @@ using namespace nano::graph;
 
 #define GET_OP_CLASSES
 #include "ir/graph/CustomOps.cpp.inc"
+
+void nano::graph::addCustomOps(NanoDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/graph/CustomOps.cpp.inc"
+      >(dialect);
+}
 
 bool nano::graph::isIdentifier(StringRef name) {
   return !name.empty() && !llvm::isDigit(name.front()) &&

@@ -1,6 +1,8 @@
 // Derivatives of the element-wise ops but functions of one number (ElementwiseOps.td), and of the
 // shape ops: vector-Jacobian products as graph ops that fuse well. With dy the gradient of the loss
 // with respect to the result, each line gives the gradient of the operand.
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
 
 #include "mlir/IR/Builders.h"

@@ -1,4 +1,5 @@
 // Folders of the `nano` dialect: what costs nothing to see and would otherwise cost a kernel.
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/Nano.h"
 
 #include "mlir/IR/Matchers.h"

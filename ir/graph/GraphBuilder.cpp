@@ -1,6 +1,11 @@
 // A builder for chains of small graph ops.
 #include "ir/graph/GraphBuilder.h"
 
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/FunctionOps.h"
+#include "ir/graph/MatmulOps.h"
+#include "ir/graph/ScaledOps.h"
+
 using namespace mlir;
 
 namespace nano::graph {

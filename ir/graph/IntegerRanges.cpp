@@ -1,6 +1,7 @@
 // Intervals of i32 tensors, op by op.
 #include "ir/graph/IntegerRanges.h"
 
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
 

@@ -1,7 +1,6 @@
 // Registration of the `nano` dialect.
-#include "ir/graph/Custom.h"
+#include "ir/graph/Families.h"
 #include "ir/graph/GraphBuilder.h"
-#include "ir/graph/Sequence.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -48,13 +47,17 @@ void NanoDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "ir/graph/NanoOps.cpp.inc"
-      ,
-#define GET_OP_LIST
-#include "ir/graph/CustomOps.cpp.inc"
-      ,
-#define GET_OP_LIST
-#include "ir/graph/SequenceOps.cpp.inc"
       >();
+  addArithmeticOps(*this);
+  addAttentionOps(*this);
+  addCollectiveOps(*this);
+  addCustomOps(*this);
+  addFunctionOps(*this);
+  addMatmulOps(*this);
+  addRandomOps(*this);
+  addScaledOps(*this);
+  addSequenceOps(*this);
+  addTableOps(*this);
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "ir/graph/NanoOpsAttrs.cpp.inc"

@@ -1,4 +1,5 @@
 // What must hold of an optimizer's equations.
+#include "ir/graph/CollectiveOps.h"
 #include "ir/graph/Nano.h"
 #include "ir/graph/Shapes.h"
 

@@ -2,6 +2,8 @@
 #include "ir/graph/ProductForm.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/MatmulOps.h"
+#include "ir/graph/ScaledOps.h"
 #include "ir/graph/Shapes.h"
 
 #include "llvm/ADT/SetVector.h"

@@ -1,6 +1,9 @@
 // What ops cost that are computed row by row, and which choices need one element of a row alone.
 #include "ir/graph/RowOps.h"
 
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/RandomOps.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 

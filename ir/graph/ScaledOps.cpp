@@ -1,5 +1,6 @@
 // Quantised tensors: what must hold of their ops, and their derivatives, which are those of the
 // equations without rounding.
+#include "ir/graph/ScaledOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Shapes.h"
 

@@ -1,6 +1,7 @@
 // What must hold of the ops along a sequence, and their derivatives.
 #include "ir/graph/Sequence.h"
 
+#include "ir/graph/Families.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Shapes.h"
 
@@ -11,6 +12,13 @@ using namespace nano::graph;
 
 #define GET_OP_CLASSES
 #include "ir/graph/SequenceOps.cpp.inc"
+
+void nano::graph::addSequenceOps(NanoDialect &dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "ir/graph/SequenceOps.cpp.inc"
+      >(dialect);
+}
 
 using Gradients = SmallVector<Value>;
 

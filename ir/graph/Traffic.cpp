@@ -1,11 +1,16 @@
 // How many bytes cross memory in a graph program, before and after fusion, and the floor.
 #include "ir/graph/Traffic.h"
 
+#include "ir/graph/AttentionOps.h"
+#include "ir/graph/CollectiveOps.h"
 #include "ir/graph/Custom.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/RowOps.h"
+#include "ir/graph/ScaledOps.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/TableOps.h"
 #include "ir/graph/Values.h"
 
 using namespace mlir;

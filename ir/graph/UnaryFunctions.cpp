@@ -1,7 +1,7 @@
-// The list of all element-wise functions of one number, from the list of the dialect's ops.
+// The list of all element-wise functions of one number, from the list of their family.
 #include "ir/graph/UnaryFunctions.h"
 
-#include "ir/graph/Nano.h"
+#include "ir/graph/FunctionOps.h"
 
 #include <vector>
 
@@ -24,7 +24,7 @@ template <typename... Ops> std::vector<UnaryFunction> functionsAmong() {
 llvm::ArrayRef<UnaryFunction> unaryFunctions() {
   static const std::vector<UnaryFunction> functions = functionsAmong<
 #define GET_OP_LIST
-#include "ir/graph/NanoOps.cpp.inc"
+#include "ir/graph/FunctionOps.cpp.inc"
       >();
   return functions;
 }

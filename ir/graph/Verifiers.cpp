@@ -1,7 +1,11 @@
 // What must hold of each op of the `nano` dialect, with the message that a user of the front end or
 // of nano-opt reads.
+#include "ir/graph/AttentionOps.h"
+#include "ir/graph/CollectiveOps.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/Nano.h"
 #include "ir/graph/Shapes.h"
+#include "ir/graph/TableOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

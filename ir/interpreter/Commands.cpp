@@ -1,6 +1,8 @@
 // Tasks and products as blocks of graph ops.
 #include "ir/interpreter/Commands.h"
 
+#include "ir/graph/MatmulOps.h"
+#include "ir/graph/ScaledOps.h"
 #include "ir/interpreter/Machine.h"
 
 #include "mlir/IR/Builders.h"

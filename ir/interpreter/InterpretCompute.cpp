@@ -1,4 +1,9 @@
 // The interpreter's products, tables, attention and losses, each as its op's documented equation.
+#include "ir/graph/AttentionOps.h"
+#include "ir/graph/CollectiveOps.h"
+#include "ir/graph/MatmulOps.h"
+#include "ir/graph/ScaledOps.h"
+#include "ir/graph/TableOps.h"
 #include "ir/interpreter/Machine.h"
 
 #include "llvm/ADT/TypeSwitch.h"

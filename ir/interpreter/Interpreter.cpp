@@ -1,5 +1,7 @@
 // The interpreter's driver, and the ops that compute element by element, move elements, or read and
 // write states.
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/RandomOps.h"
 #include "ir/interpreter/Machine.h"
 
 #include "llvm/ADT/APFloat.h"

@@ -2,6 +2,7 @@
 // ops.
 #pragma once
 
+#include "ir/graph/AttentionOps.h"
 #include "ir/interpreter/Interpreter.h"
 
 #include "llvm/ADT/DenseMap.h"

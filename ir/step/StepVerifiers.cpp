@@ -1,4 +1,5 @@
 // What must hold of each op of the `step` dialect.
+#include "ir/graph/ScaledOps.h"
 #include "ir/graph/Shapes.h"
 #include "ir/step/Step.h"
 

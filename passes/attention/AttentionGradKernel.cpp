@@ -1,6 +1,7 @@
 // The derivative of blocked attention, without atomics: an iteration makes dq of one block of
 // queries, or dk and dv of one block of keys. Both recompute the scores from lse:
 // 8·Dh + 6·Dv flops a visible pair, where one pass with shared sums would take 6·Dh + 4·Dv.
+#include "ir/graph/AttentionOps.h"
 #include "passes/attention/AttentionKernels.h"
 #include "passes/attention/AttentionTiles.h"
 #include "passes/emit/TaskOperands.h"

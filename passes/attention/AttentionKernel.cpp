@@ -1,6 +1,7 @@
 // Blocked attention with an online softmax: an iteration is one block of queries of one head, and
 // walks over the blocks of keys that they see. Dao 2023 (FlashAttention-2), with f32 tiles in
 // scratch, products in registers and statistics in f32.
+#include "ir/graph/AttentionOps.h"
 #include "passes/attention/AttentionKernels.h"
 #include "passes/attention/AttentionTiles.h"
 #include "passes/emit/TaskOperands.h"

@@ -1,6 +1,7 @@
 // scatter_add: y[v, :] = Σ of the rows x[t, :] with ids[t] = v, in order of t, accumulated in f32
 // registers. Every call sorts the positions by id (counting sort, stable), so that each row of y is
 // written once and each of x read once.
+#include "ir/graph/TableOps.h"
 #include "passes/cpu/SequenceKernels.h"
 #include "passes/emit/Loops.h"
 #include "passes/emit/TaskOperands.h"

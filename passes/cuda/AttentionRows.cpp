@@ -1,4 +1,6 @@
 // rowOfQueries: how many tokens the rows of a batch have, as the ranges of attention's queries say.
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/AttentionOps.h"
 #include "passes/cuda/CudaTemplateKernels.h"
 
 using namespace mlir;

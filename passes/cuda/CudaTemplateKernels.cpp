@@ -3,9 +3,11 @@
 // target.
 #include "passes/cuda/CudaTemplateKernels.h"
 
+#include "ir/graph/AttentionOps.h"
 #include "ir/graph/Custom.h"
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/TableOps.h"
 #include "ir/kernel/shapes/nano_attention_shape.h"
 #include "ir/kernel/shapes/nano_band_shape.h"
 #include "ir/kernel/shapes/nano_matmul_shape.h"

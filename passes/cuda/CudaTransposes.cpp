@@ -1,8 +1,10 @@
 // Transposes for CUDA: which tasks are copies, and which others take more than one kernel.
 #include "passes/cuda/CudaTransposes.h"
 
+#include "ir/graph/AttentionOps.h"
 #include "ir/graph/Custom.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/TableOps.h"
 #include "passes/cuda/CudaTiles.h"
 #include "passes/emit/KernelEmitter.h"
 

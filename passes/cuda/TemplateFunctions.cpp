@@ -2,6 +2,8 @@
 // neighbours of a row.
 #include "passes/cuda/TemplateFunctions.h"
 
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/FunctionOps.h"
 #include "passes/cuda/FactorSums.h"
 #include "passes/emit/VectorOps.h"
 

@@ -22,6 +22,7 @@
 // On the graph, where a gradient is one named value; after the scaling of 8-bit products, which is
 // the same for every number of ranks; before the optimizers are written out, because a shard's
 // update is another program; and before fusion, which must not look across a collective.
+#include "ir/graph/CollectiveOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Phases.h"
 #include "passes/Passes.h"

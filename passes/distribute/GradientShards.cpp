@@ -1,6 +1,7 @@
 // Sums, shares and banks of gradients in the program of the last micro-batch.
 #include "passes/distribute/GradientShards.h"
 
+#include "ir/graph/CollectiveOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Phases.h"
 

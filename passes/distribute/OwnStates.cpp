@@ -1,6 +1,7 @@
 // Means and maxima over ranks of the model's own states, and parts where each rank has its own.
 #include "passes/distribute/OwnStates.h"
 
+#include "ir/graph/CollectiveOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/Sharding.h"

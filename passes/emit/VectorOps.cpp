@@ -1,6 +1,10 @@
 // Emission of vector code out of arith, math, memref and vector ops.
 #include "passes/emit/VectorOps.h"
 
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/FunctionOps.h"
+#include "ir/graph/RandomOps.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"

@@ -8,7 +8,10 @@
 // results. Of an op with an empty operand that is nothing, where all its results are empty, or a
 // sum of nothing. So passes that follow, kernels and devices never meet one.
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/MatmulOps.h"
+#include "ir/graph/ScaledOps.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/TableOps.h"
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

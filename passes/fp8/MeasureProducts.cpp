@@ -5,7 +5,9 @@
 // product of 8-bit operands stands the one that it replaces, of what the operands were converted
 // from, and beside each conversion the counts of what it cut off and what it lost. Everything is
 // reduced within rows first, so that wide tensors can still be walked in chunks of rows.
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/ScaledOps.h"
 #include "passes/Passes.h"
 #include "passes/fp8/Scaling.h"
 

@@ -1,8 +1,11 @@
 // Finds products by the parameter that they read or whose gradient they give.
 #include "passes/fp8/Products.h"
 
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/ScaledOps.h"
 
 #include "llvm/ADT/StringMap.h"
 

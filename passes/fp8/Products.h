@@ -1,6 +1,8 @@
 // Finds the matrix products of linear layers: forward, and the two of the backward pass.
 #pragma once
 
+#include "ir/graph/MatmulOps.h"
+#include "ir/graph/ScaledOps.h"
 #include "passes/fp8/Policy.h"
 
 namespace nano::fp8 {

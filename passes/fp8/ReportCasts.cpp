@@ -3,6 +3,8 @@
 //
 // It looks at fused programs and changes nothing: a conversion whose operand is an input of its
 // kernel has read it from memory. A kernel writes its results' transposes itself.
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"

@@ -26,8 +26,12 @@
 // A product that 8-bit operands do not allow stays as it is, and a remark says why. Casts,
 // transposes and magnitudes are ordinary ops that nano-fuse puts into the kernels that make their
 // operands; nano-report-casts says what remains.
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/CollectiveOps.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/ModelError.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/ScaledOps.h"
 #include "passes/Passes.h"
 #include "passes/fp8/Scaling.h"
 #include "passes/optimizer/UpdateProgram.h"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ScaledOps.h"
 #include "passes/fp8/Products.h"
 
 #include "llvm/ADT/StringMap.h"

@@ -21,8 +21,11 @@
 // that live across its chain. A chain that fits is left whole.
 //
 // It runs before fusion, which then sees the ops of one chunk beside each other.
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/RowOps.h"
+#include "ir/graph/ScaledOps.h"
 #include "ir/graph/Values.h"
 #include "passes/DetailRemark.h"
 #include "passes/Passes.h"

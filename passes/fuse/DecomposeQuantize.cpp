@@ -11,6 +11,7 @@
 #include "passes/fuse/DecomposeQuantize.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ScaledOps.h"
 #include "ir/graph/Traffic.h"
 
 using namespace mlir;

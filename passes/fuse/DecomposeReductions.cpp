@@ -1,7 +1,11 @@
 // Rewrites that bring a function into the form that nano-fuse groups.
 #include "passes/fuse/DecomposeReductions.h"
 
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ScaledOps.h"
+#include "ir/graph/TableOps.h"
 #include "ir/graph/Values.h"
 #include "passes/fuse/DecomposeQuantize.h"
 #include "passes/fuse/Logistic.h"

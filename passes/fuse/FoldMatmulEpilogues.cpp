@@ -9,7 +9,11 @@
 // The library computes alpha·A·B + beta·C and rounds once, so the product itself never crosses
 // memory. It runs before fusion, which would otherwise pay a kernel for each of these, and after
 // nano-split-accumulation, whose adds it turns into products that accumulate.
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/MatmulOps.h"
+#include "ir/graph/ScaledOps.h"
+#include "ir/graph/TableOps.h"
 #include "passes/Passes.h"
 #include "passes/fuse/MatmulEpilogues.h"
 

@@ -14,7 +14,10 @@
 #include "passes/Passes.h"
 #include "passes/fuse/SplitColumnSums.h"
 
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/RandomOps.h"
+#include "ir/graph/ScaledOps.h"
 #include "ir/graph/Values.h"
 #include "ir/machine/Machine.h"
 

@@ -2,6 +2,8 @@
 #include "passes/fuse/FusibleOps.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/RandomOps.h"
+#include "ir/graph/TableOps.h"
 #include "ir/graph/Values.h"
 
 #include "llvm/ADT/Sequence.h"

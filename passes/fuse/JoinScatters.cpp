@@ -8,8 +8,10 @@
 // tokens in the vocabulary, most of them zero: to write, read and add them costs more than the rows
 // that are scattered. These are made in their place of the concatenation, so nothing is moved for
 // it. The table is of f32: the sums are those of the same terms, in another order.
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/TableOps.h"
 #include "ir/graph/Values.h"
 #include "passes/Passes.h"
 

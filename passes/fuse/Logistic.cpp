@@ -1,6 +1,8 @@
 // 1 + tanh x = 2σ(2x) and 1 − tanh² x = 4σ(2x)·(1 − σ(2x)), with the factors around them.
 #include "passes/fuse/Logistic.h"
 
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
 
 using namespace mlir;

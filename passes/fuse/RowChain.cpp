@@ -2,6 +2,9 @@
 #include "passes/fuse/RowChain.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/MatmulOps.h"
+#include "ir/graph/ScaledOps.h"
+#include "ir/graph/TableOps.h"
 
 using namespace mlir;
 using namespace nano;

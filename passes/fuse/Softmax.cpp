@@ -1,6 +1,8 @@
 // Bounds of softcapped logits, and what a loss and its gradient share.
 #include "passes/fuse/Softmax.h"
 
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
 
 #include "mlir/IR/IRMapping.h"

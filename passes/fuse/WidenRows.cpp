@@ -2,6 +2,7 @@
 #include "passes/fuse/WidenRows.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/TableOps.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"

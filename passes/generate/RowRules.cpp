@@ -1,7 +1,11 @@
 // The rules of ops that move and compute rows apart from each other.
 #include "passes/generate/RowRules.h"
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/AttentionOps.h"
 #include "ir/graph/Custom.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/TableOps.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"

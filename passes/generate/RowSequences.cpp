@@ -1,6 +1,8 @@
 // One row of recurrences, which go on from the row before, and of products with the tokens of a
 // band, which need the rows of its tokens.
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/TableOps.h"
 #include "passes/generate/RowRules.h"
 
 #include <numeric>

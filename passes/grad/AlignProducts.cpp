@@ -18,6 +18,8 @@
 //
 // It runs before differentiation, which then finds aligned products backward too.
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/MatmulOps.h"
+#include "ir/graph/TableOps.h"
 #include "passes/Passes.h"
 #include "passes/fp8/Policy.h"
 

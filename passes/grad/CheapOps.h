@@ -3,6 +3,7 @@
 
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Nano.h"
+#include "ir/graph/TableOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -28,11 +28,16 @@
 //   quantised: 8 bits forward, the compute type backward.
 // - Behind `nano.stop_gradient` there is no gradient; the op itself gives way to its operand, in
 //   every program.
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/Custom.h"
+#include "ir/graph/FunctionOps.h"
 #include "ir/graph/GradientTypes.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/ModelError.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/ScaledOps.h"
+#include "ir/graph/TableOps.h"
 #include "passes/Passes.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"

@@ -1,8 +1,11 @@
 // Prices of values by the rates of a machine, and the choice by bytes freed for a second.
 #include "passes/grad/KeepLess.h"
 
+#include "ir/graph/AttentionOps.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/Nano.h"
 #include "ir/graph/Recomputed.h"
+#include "ir/graph/ScaledOps.h"
 #include "ir/graph/Values.h"
 #include "passes/grad/CheapOps.h"
 

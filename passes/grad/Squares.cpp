@@ -1,7 +1,10 @@
 // Finds squares of max(h, 0) whose roots the backward pass reads, and takes these from the squares.
 #include "passes/grad/Squares.h"
 
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/Values.h"
 #include "passes/fp8/Products.h"
 

@@ -2,6 +2,7 @@
 // of.
 #pragma once
 
+#include "ir/graph/FunctionOps.h"
 #include "ir/graph/Nano.h"
 
 namespace nano {

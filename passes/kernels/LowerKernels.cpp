@@ -9,9 +9,13 @@
 #include "passes/cuda/CudaTransposes.h"
 #include "passes/emit/KernelEmitter.h"
 
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/Custom.h"
+#include "ir/graph/FunctionOps.h"
 #include "ir/graph/ModelError.h"
 #include "ir/graph/ProductForm.h"
+#include "ir/graph/RandomOps.h"
+#include "ir/graph/TableOps.h"
 #include "passes/Passes.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"

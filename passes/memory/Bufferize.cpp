@@ -18,10 +18,13 @@
 //
 // It runs after fusion, which fixes the tensors that exist, and before kernels, whose code depends
 // on strides.
+#include "ir/graph/CollectiveOps.h"
 #include "ir/graph/Custom.h"
 #include "ir/graph/Data.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/Phases.h"
 #include "ir/graph/ProductForm.h"
+#include "ir/graph/ScaledOps.h"
 #include "passes/Passes.h"
 #include "passes/memory/Placement.h"
 

@@ -1,8 +1,11 @@
 // The three sweeps that give every tensor of a function a place.
 #include "passes/memory/Placement.h"
 
+#include "ir/graph/CollectiveOps.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/ScaledOps.h"
 #include "passes/fp8/Policy.h"
 #include "passes/memory/InPlace.h"
 #include "passes/memory/Packing.h"

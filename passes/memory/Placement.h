@@ -1,7 +1,9 @@
 // Where every tensor of a function lies: which buffer, from which element, with which strides.
 #pragma once
 
+#include "ir/graph/CollectiveOps.h"
 #include "ir/graph/Nano.h"
+#include "ir/graph/ScaledOps.h"
 #include "ir/step/Step.h"
 
 #include <limits>

@@ -1,6 +1,7 @@
 // Iotas of a rank's units, computed from the rank's place.
 #include "passes/optimizer/UnitPlaces.h"
 
+#include "ir/graph/CollectiveOps.h"
 #include "ir/graph/GraphBuilder.h"
 
 using namespace mlir;

@@ -2,6 +2,7 @@
 #include "passes/optimizer/UpdateForm.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/MatmulOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 

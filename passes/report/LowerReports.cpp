@@ -14,6 +14,8 @@
 // runs on the programs as the model file says them, before anything is aligned, recomputed or
 // scaled, and once more on the updates. As plain ops the reductions become part of the kernels that
 // make the tensors.
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/CollectiveOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ModelError.h"
 #include "ir/graph/Phases.h"

@@ -1,6 +1,7 @@
 // Loops, outputs and sums of row kernels.
 #include "passes/row/RowCode.h"
 
+#include "ir/graph/ArithmeticOps.h"
 #include "passes/row/RowForm.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

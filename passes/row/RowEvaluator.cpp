@@ -1,6 +1,8 @@
 // Evaluation of a task's tensors at positions; see the header for the idea.
 #include "passes/row/RowEvaluator.h"
 
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/TableOps.h"
 #include "passes/row/RowForm.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -2,6 +2,7 @@
 // computing each only once where it is valid.
 #pragma once
 
+#include "ir/graph/TableOps.h"
 #include "passes/row/RowPositions.h"
 
 #include "llvm/ADT/DenseMap.h"

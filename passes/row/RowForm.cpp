@@ -1,6 +1,7 @@
 // Finds the iteration space of a row kernel, and the text that says which tasks share one.
 #include "passes/row/RowForm.h"
 
+#include "ir/graph/TableOps.h"
 #include "passes/emit/KernelEmitter.h"
 
 #include "mlir/IR/AsmState.h"

@@ -6,6 +6,7 @@
 // table, and returns one of the original ones beside its loss: the largest, taken as unsigned
 // numbers, which is out of range if any is. Whoever reads the loss reads it too, and ends the run.
 // It comes before differentiation, whose scatters read the same indices.
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/IntegerRanges.h"
 #include "ir/graph/ModelError.h"

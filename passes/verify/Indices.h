@@ -4,6 +4,7 @@
 #include "ir/graph/Custom.h"
 #include "ir/graph/Nano.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/TableOps.h"
 
 #include <optional>
 

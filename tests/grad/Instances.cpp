@@ -1,7 +1,14 @@
 // Random instances of every op of the graph dialect that computes.
 #include "tests/grad/Instances.h"
 
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/AttentionOps.h"
+#include "ir/graph/FunctionOps.h"
+#include "ir/graph/MatmulOps.h"
+#include "ir/graph/RandomOps.h"
+#include "ir/graph/ScaledOps.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/TableOps.h"
 
 #include "llvm/ADT/Sequence.h"
 

@@ -1,5 +1,6 @@
 // The head with its loss and gradients, chunked and fused, against the plain equations: the same
 // program before those passes, both run through the interpreter.
+#include "ir/graph/FunctionOps.h"
 #include "ir/graph/Program.h"
 #include "passes/Passes.h"
 #include "tests/support/Interpreter.h"

@@ -1,6 +1,10 @@
 // Bufferization keeps the meaning: random functions over states, interpreted as graphs and executed
 // as planned step programs on a simulated arena, leave the same results and states, and pass both
 // proofs.
+#include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/CollectiveOps.h"
+#include "ir/graph/FunctionOps.h"
+#include "ir/graph/MatmulOps.h"
 #include "passes/Passes.h"
 #include "tests/step/StepExecutor.h"
 

@@ -1,8 +1,10 @@
 // Each fault changes the first place of its kind that the step's result depends on.
 #include "tests/compiler/bisect/Faults.h"
 
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Nano.h"
+#include "ir/graph/ScaledOps.h"
 #include "ir/step/Step.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,5 +1,6 @@
 // nano-distribute and nano-expand-optimizers, run through the interpreter on several ranks: the
 // same parameters and optimizer states as with one rank, on random parameters and numbers of ranks.
+#include "ir/graph/CollectiveOps.h"
 #include "ir/graph/Phases.h"
 #include "ir/graph/Sharding.h"
 #include "models/optimizers.h"
