@@ -2,7 +2,9 @@
 // numbers.
 #include "compiler/Recorder.h"
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/RandomOps.h"
+#include "ir/graph/ShapeOps.h"
 
 #include <fmt/format.h>
 

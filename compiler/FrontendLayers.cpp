@@ -5,6 +5,7 @@
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/ScaledOps.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -3,8 +3,11 @@
 #include "compiler/Recorder.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Shapes.h"
 #include "ir/graph/TableOps.h"
 

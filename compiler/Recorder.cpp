@@ -2,8 +2,11 @@
 #include "compiler/Recorder.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/RunStages.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Shapes.h"
 
 #include "mlir/IR/Verifier.h"

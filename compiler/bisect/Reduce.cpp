@@ -4,6 +4,7 @@
 // middle of a step can be shown alone.
 #include "compiler/bisect/Reduce.h"
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Nano.h"
 #include "ir/kernel/Kernel.h"

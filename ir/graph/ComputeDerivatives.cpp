@@ -1,6 +1,7 @@
 // Derivatives of matrix products, tables, attention and cross-entropy: vector-Jacobian products as
 // graph ops.
 #include "ir/graph/AttentionOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"

@@ -2,8 +2,11 @@
 // shape ops: vector-Jacobian products as graph ops that fuse well. With dy the gradient of the loss
 // with respect to the result, each line gives the gradient of the operand.
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 
 #include "mlir/IR/Builders.h"
 

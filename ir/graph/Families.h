@@ -14,11 +14,14 @@ void addArithmeticOps(NanoDialect &dialect);
 void addAttentionOps(NanoDialect &dialect);
 void addCollectiveOps(NanoDialect &dialect);
 void addCustomOps(NanoDialect &dialect);
+void addElementwiseOps(NanoDialect &dialect);
 void addFunctionOps(NanoDialect &dialect);
 void addMatmulOps(NanoDialect &dialect);
 void addRandomOps(NanoDialect &dialect);
+void addReduceOps(NanoDialect &dialect);
 void addScaledOps(NanoDialect &dialect);
 void addSequenceOps(NanoDialect &dialect);
+void addShapeOps(NanoDialect &dialect);
 void addTableOps(NanoDialect &dialect);
 
 } // namespace nano::graph

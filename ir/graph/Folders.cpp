@@ -1,6 +1,8 @@
 // Folders of the `nano` dialect: what costs nothing to see and would otherwise cost a kernel.
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/Nano.h"
+#include "ir/graph/ShapeOps.h"
 
 #include "mlir/IR/Matchers.h"
 

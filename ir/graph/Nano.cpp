@@ -52,11 +52,14 @@ void NanoDialect::initialize() {
   addAttentionOps(*this);
   addCollectiveOps(*this);
   addCustomOps(*this);
+  addElementwiseOps(*this);
   addFunctionOps(*this);
   addMatmulOps(*this);
   addRandomOps(*this);
+  addReduceOps(*this);
   addScaledOps(*this);
   addSequenceOps(*this);
+  addShapeOps(*this);
   addTableOps(*this);
   addAttributes<
 #define GET_ATTRDEF_LIST

@@ -1,9 +1,12 @@
 // Products with an element-wise end, by what the device library's template takes.
 #include "ir/graph/ProductForm.h"
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Shapes.h"
 
 #include "llvm/ADT/SetVector.h"

@@ -1,7 +1,9 @@
 // What ops cost that are computed row by row, and which choices need one element of a row alone.
 #pragma once
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/Nano.h"
+#include "ir/graph/ReduceOps.h"
 
 namespace nano {
 

@@ -3,6 +3,7 @@
 
 #include "ir/graph/Families.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Shapes.h"
 
 #include "mlir/IR/Builders.h"

@@ -1,6 +1,7 @@
 // What passes ask of values of graph programs.
 #include "ir/graph/Values.h"
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/Nano.h"
 
 using namespace mlir;

@@ -2,8 +2,11 @@
 // of nano-opt reads.
 #include "ir/graph/AttentionOps.h"
 #include "ir/graph/CollectiveOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/Nano.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Shapes.h"
 #include "ir/graph/TableOps.h"
 

@@ -1,7 +1,10 @@
 // The interpreter's driver, and the ops that compute element by element, move elements, or read and
 // write states.
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/RandomOps.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/interpreter/Machine.h"
 
 #include "llvm/ADT/APFloat.h"

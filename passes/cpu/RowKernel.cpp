@@ -2,6 +2,7 @@
 // RowEvaluator's.
 #include "passes/cpu/RowKernel.h"
 
+#include "ir/graph/ReduceOps.h"
 #include "passes/row/RowCode.h"
 #include "passes/row/RowPlan.h"
 

@@ -1,5 +1,6 @@
 // scan: y[t] = x[0] ∘ … ∘ x[t] for i32, ∘ a wrapping sum or a maximum. One iteration, sequential:
 // about a nanosecond an element.
+#include "ir/graph/ReduceOps.h"
 #include "passes/cpu/SequenceKernels.h"
 #include "passes/emit/TaskOperands.h"
 #include "passes/emit/VectorOps.h"

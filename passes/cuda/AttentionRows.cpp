@@ -1,6 +1,7 @@
 // rowOfQueries: how many tokens the rows of a batch have, as the ranges of attention's queries say.
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/AttentionOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "passes/cuda/CudaTemplateKernels.h"
 
 using namespace mlir;

@@ -1,4 +1,5 @@
 // Column reductions alone, for blocks of GPU threads.
+#include "ir/graph/ReduceOps.h"
 #include "passes/cuda/CudaRowKernel.h"
 #include "passes/cuda/CudaRowLayout.h"
 #include "passes/cuda/CudaThreadCode.h"

@@ -1,6 +1,7 @@
 // Chooses between the values that passes over a row keep and the operands that these come from.
 #include "passes/cuda/CudaKeptRows.h"
 
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 
 #include "llvm/ADT/SetVector.h"

@@ -1,6 +1,7 @@
 // Row kernels for blocks of GPU threads; what they compute is RowPlan's decision, how a value is
 // computed RowEvaluator's, which thread has which columns CudaRowLayout's.
 #include "passes/cuda/CudaRowKernel.h"
+#include "ir/graph/ReduceOps.h"
 #include "passes/cuda/CudaKeptRows.h"
 #include "passes/cuda/CudaThreadCode.h"
 

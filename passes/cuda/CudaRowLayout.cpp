@@ -2,6 +2,7 @@
 // reduction stays within a warp where it can.
 #include "passes/cuda/CudaRowLayout.h"
 
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "passes/cuda/CudaTiles.h"
 #include "passes/emit/KernelEmitter.h"

@@ -1,6 +1,8 @@
 // Registers, comparisons, calls and gathered rows of one GPU thread's code.
 #include "passes/cuda/CudaThreadCode.h"
 
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

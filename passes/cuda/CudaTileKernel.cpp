@@ -1,5 +1,7 @@
 // Kernels for blocks of GPU threads that compute tiles of rows and columns, so that outputs that
 // lie transposed are written in whole pieces, beside those that do not.
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "passes/cuda/CudaRowKernel.h"
 #include "passes/cuda/CudaThreadCode.h"

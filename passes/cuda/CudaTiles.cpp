@@ -1,6 +1,8 @@
 // Chooses the rows and columns that a block gathers.
 #include "passes/cuda/CudaTiles.h"
 
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "passes/cuda/CudaRowLayout.h"
 #include "passes/emit/KernelEmitter.h"

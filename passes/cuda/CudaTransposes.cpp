@@ -3,7 +3,9 @@
 
 #include "ir/graph/AttentionOps.h"
 #include "ir/graph/Custom.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "passes/cuda/CudaTiles.h"
 #include "passes/emit/KernelEmitter.h"

@@ -4,6 +4,8 @@
 
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/FunctionOps.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "passes/cuda/FactorSums.h"
 #include "passes/emit/VectorOps.h"
 

@@ -4,6 +4,7 @@
 #include "ir/graph/CollectiveOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Phases.h"
+#include "ir/graph/ShapeOps.h"
 
 using namespace mlir;
 using namespace nano::graph;

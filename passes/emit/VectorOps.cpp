@@ -2,6 +2,7 @@
 #include "passes/emit/VectorOps.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/RandomOps.h"
 

@@ -9,8 +9,10 @@
 // sum of nothing. So passes that follow, kernels and devices never meet one.
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/ScaledOps.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "passes/Passes.h"
 

@@ -8,6 +8,7 @@
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "passes/Passes.h"
 #include "passes/fp8/Scaling.h"
 

@@ -2,10 +2,12 @@
 #include "passes/fp8/Products.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 
 #include "llvm/ADT/StringMap.h"
 

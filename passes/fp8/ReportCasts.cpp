@@ -4,9 +4,12 @@
 // It looks at fused programs and changes nothing: a conversion whose operand is an input of its
 // kernel has read it from memory. A kernel writes its results' transposes itself.
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/SetVector.h"

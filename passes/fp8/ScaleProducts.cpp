@@ -28,10 +28,12 @@
 // operands; nano-report-casts says what remains.
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/CollectiveOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/ModelError.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "passes/Passes.h"
 #include "passes/fp8/Scaling.h"
 #include "passes/optimizer/UpdateProgram.h"

@@ -1,6 +1,7 @@
 // Scales, 8-bit copies and scaled products within one function.
 #include "passes/fp8/Scaling.h"
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/ScaledOps.h"

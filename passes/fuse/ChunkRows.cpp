@@ -22,10 +22,12 @@
 //
 // It runs before fusion, which then sees the ops of one chunk beside each other.
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/RowOps.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Values.h"
 #include "passes/DetailRemark.h"
 #include "passes/Passes.h"

@@ -10,8 +10,10 @@
 // from element-wise ops on tensors that lie in memory, those ops take the shape [8, 2, 128].
 #include "passes/fuse/DecomposeQuantize.h"
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Traffic.h"
 
 using namespace mlir;

@@ -2,9 +2,12 @@
 #include "passes/fuse/DecomposeReductions.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "ir/graph/Values.h"
 #include "passes/fuse/DecomposeQuantize.h"

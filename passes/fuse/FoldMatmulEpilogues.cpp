@@ -10,9 +10,12 @@
 // memory. It runs before fusion, which would otherwise pay a kernel for each of these, and after
 // nano-split-accumulation, whose adds it turns into products that accumulate.
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "passes/Passes.h"
 #include "passes/fuse/MatmulEpilogues.h"

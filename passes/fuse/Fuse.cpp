@@ -19,7 +19,9 @@
 // except a reshape of the leading dimensions between two ops of one group. Gathered rows that are
 // cut into heads for nothing are whole rows first (WidenRows.h).
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/RowOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Traffic.h"
 #include "ir/graph/Values.h"
 #include "passes/Passes.h"

@@ -15,9 +15,12 @@
 #include "passes/fuse/SplitColumnSums.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/RandomOps.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Values.h"
 #include "ir/machine/Machine.h"
 

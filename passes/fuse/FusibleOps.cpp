@@ -1,8 +1,11 @@
 // What a fused kernel can hold.
 #include "passes/fuse/FusibleOps.h"
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/RandomOps.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "ir/graph/Values.h"
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/graph/Nano.h"
+#include "ir/graph/ReduceOps.h"
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,9 @@
 // Stretches of a block, and the tensors that live across them.
 #include "passes/fuse/Holdings.h"
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Traffic.h"
 #include "ir/graph/Values.h"
 

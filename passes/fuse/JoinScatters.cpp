@@ -11,6 +11,7 @@
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "ir/graph/Values.h"
 #include "passes/Passes.h"

@@ -2,8 +2,10 @@
 #include "passes/fuse/Logistic.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ShapeOps.h"
 
 using namespace mlir;
 using namespace nano::graph;

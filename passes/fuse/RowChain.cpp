@@ -1,9 +1,12 @@
 // Collects a chain of ops over wide rows and derives how each of them acts on rows.
 #include "passes/fuse/RowChain.h"
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 
 using namespace mlir;

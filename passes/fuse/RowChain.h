@@ -3,6 +3,8 @@
 #pragma once
 
 #include "ir/graph/Nano.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 
 #include "llvm/ADT/SetVector.h"
 

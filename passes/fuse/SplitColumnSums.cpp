@@ -3,6 +3,8 @@
 
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ProductForm.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 
 #include "mlir/IR/IRMapping.h"
 

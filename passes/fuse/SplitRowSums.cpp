@@ -3,7 +3,9 @@
 
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ProductForm.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/RowOps.h"
+#include "ir/graph/ShapeOps.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"

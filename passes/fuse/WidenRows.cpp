@@ -1,7 +1,10 @@
 // Connected element-wise ops behind reshapes of gathered rows, by a walk over operands and users.
 #include "passes/fuse/WidenRows.h"
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 
 #include "mlir/IR/IRMapping.h"

@@ -1,9 +1,11 @@
 // One row of products and of attention, as sums of products that become part of kernels.
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/AttentionOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/IntegerRanges.h"
 #include "ir/graph/MatmulOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "passes/generate/RowRules.h"
 
 #include "mlir/IR/IRMapping.h"

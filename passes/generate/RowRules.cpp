@@ -3,8 +3,11 @@
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/AttentionOps.h"
 #include "ir/graph/Custom.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/MatmulOps.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 
 #include "mlir/IR/IRMapping.h"

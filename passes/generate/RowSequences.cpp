@@ -1,7 +1,9 @@
 // One row of recurrences, which go on from the row before, and of products with the tokens of a
 // band, which need the rows of its tokens.
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "passes/generate/RowRules.h"
 

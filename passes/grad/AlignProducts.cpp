@@ -17,8 +17,10 @@
 // -1e30: their weights and gradients are exactly zero.
 //
 // It runs before differentiation, which then finds aligned products backward too.
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "passes/Passes.h"
 #include "passes/fp8/Policy.h"

@@ -1,8 +1,11 @@
 // Which ops the backward pass computes again without a second thought.
 #pragma once
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/Nano.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -30,13 +30,16 @@
 //   every program.
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/Custom.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/GradientTypes.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/ModelError.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "passes/Passes.h"
 

@@ -2,6 +2,7 @@
 #include "passes/grad/KeepLess.h"
 
 #include "ir/graph/AttentionOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/Nano.h"
 #include "ir/graph/Recomputed.h"

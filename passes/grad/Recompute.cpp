@@ -40,12 +40,15 @@
 // the kernel that goes back through GELU makes GELU for dW as well, and reads its input once.
 //
 // No CSE may follow: it would undo this. Every step is linear in the number of ops.
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/Recomputed.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "ir/graph/Values.h"
 #include "passes/DetailRemark.h"

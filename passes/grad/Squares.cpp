@@ -2,9 +2,11 @@
 #include "passes/grad/Squares.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Values.h"
 #include "passes/fp8/Products.h"
 

@@ -2,6 +2,7 @@
 // them share.
 #include "passes/Passes.h"
 
+#include "ir/graph/ShapeOps.h"
 #include "ir/step/Step.h"
 
 namespace nano {

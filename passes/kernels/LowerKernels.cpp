@@ -11,10 +11,13 @@
 
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/Custom.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/ModelError.h"
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/RandomOps.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "passes/Passes.h"
 

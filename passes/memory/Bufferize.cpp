@@ -25,6 +25,7 @@
 #include "ir/graph/Phases.h"
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "passes/Passes.h"
 #include "passes/memory/Placement.h"
 

@@ -1,6 +1,9 @@
 // When a kernel may write a result over one of its operands: phases of a fused kernel's rows.
 #include "passes/memory/InPlace.h"
 
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
+
 using namespace mlir;
 using namespace nano::graph;
 

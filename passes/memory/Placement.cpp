@@ -6,6 +6,7 @@
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "passes/fp8/Policy.h"
 #include "passes/memory/InPlace.h"
 #include "passes/memory/Packing.h"

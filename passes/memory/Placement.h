@@ -4,6 +4,7 @@
 #include "ir/graph/CollectiveOps.h"
 #include "ir/graph/Nano.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/step/Step.h"
 
 #include <limits>

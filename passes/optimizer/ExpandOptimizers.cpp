@@ -23,9 +23,11 @@
 // It runs after distribution, which decides on shares: the arithmetic is written once, for what
 // there is to update, and no pass has to find it again in order to cut it up.
 #include "ir/graph/CollectiveOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ModelError.h"
 #include "ir/graph/Phases.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Sharding.h"
 #include "passes/Passes.h"
 #include "passes/optimizer/ParameterUpdate.h"

@@ -2,6 +2,7 @@
 #include "passes/optimizer/UnitPlaces.h"
 
 #include "ir/graph/CollectiveOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 
 using namespace mlir;

@@ -1,6 +1,7 @@
 // Numbers that tell places in a parameter, for the units of it that one rank updates.
 #pragma once
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/Sharding.h"
 #include "passes/optimizer/UpdateForm.h"
 

@@ -3,6 +3,7 @@
 
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
+#include "ir/graph/ShapeOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 

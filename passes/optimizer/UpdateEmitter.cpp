@@ -1,7 +1,10 @@
 // Equations of an update as ops of a program.
 #include "passes/optimizer/UpdateEmitter.h"
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "passes/fuse/MatmulEpilogues.h"
 
 #include "mlir/IR/IRMapping.h"

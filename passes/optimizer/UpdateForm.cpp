@@ -1,8 +1,11 @@
 // Units of an update: which ops mix what, and where ranks meet.
 #include "passes/optimizer/UpdateForm.h"
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 

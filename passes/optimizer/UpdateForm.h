@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/graph/Nano.h"
+#include "ir/graph/ShapeOps.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"

@@ -21,6 +21,7 @@
 #include "ir/graph/Phases.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/Reports.h"
+#include "ir/graph/ShapeOps.h"
 #include "passes/Passes.h"
 
 #include "llvm/ADT/MapVector.h"

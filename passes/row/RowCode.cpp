@@ -2,6 +2,8 @@
 #include "passes/row/RowCode.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
+#include "ir/graph/ReduceOps.h"
 #include "passes/row/RowForm.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,6 +1,8 @@
 // What the row kernels of both targets are built of: outputs, and sums carried through loops.
 #pragma once
 
+#include "ir/graph/ElementwiseOps.h"
+#include "ir/graph/ReduceOps.h"
 #include "passes/row/RowEvaluator.h"
 
 namespace nano::kernels {

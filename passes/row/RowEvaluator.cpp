@@ -2,6 +2,9 @@
 #include "passes/row/RowEvaluator.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ElementwiseOps.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "passes/row/RowForm.h"
 

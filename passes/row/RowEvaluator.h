@@ -2,6 +2,8 @@
 // computing each only once where it is valid.
 #pragma once
 
+#include "ir/graph/ElementwiseOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "passes/row/RowPositions.h"
 

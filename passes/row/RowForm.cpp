@@ -1,6 +1,9 @@
 // Finds the iteration space of a row kernel, and the text that says which tasks share one.
 #include "passes/row/RowForm.h"
 
+#include "ir/graph/ElementwiseOps.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "passes/emit/KernelEmitter.h"
 

@@ -2,6 +2,7 @@
 // pass over a row computes.
 #pragma once
 
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/RowOps.h"
 #include "ir/step/Step.h"
 

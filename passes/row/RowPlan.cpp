@@ -1,6 +1,10 @@
 // Assigns reductions and outputs to passes, and decides which values later passes find in memory.
 #include "passes/row/RowPlan.h"
 
+#include "ir/graph/ElementwiseOps.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
+
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;

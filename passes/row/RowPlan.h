@@ -1,6 +1,7 @@
 // What each pass over a row computes, keeps and stores.
 #pragma once
 
+#include "ir/graph/ReduceOps.h"
 #include "passes/emit/KernelEmitter.h"
 #include "passes/row/RowForm.h"
 

@@ -11,6 +11,8 @@
 #include "ir/graph/IntegerRanges.h"
 #include "ir/graph/ModelError.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "passes/Passes.h"
 #include "passes/verify/Indices.h"
 

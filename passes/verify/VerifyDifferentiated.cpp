@@ -7,6 +7,7 @@
 // Indices that nano-check-indices could not prove are nearest ones that lie inside by now, which
 // the same analysis finds of them, forward and backward: kernels read and write by index without a
 // look.
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GradientTypes.h"
 #include "ir/graph/IntegerRanges.h"
 #include "ir/graph/Program.h"

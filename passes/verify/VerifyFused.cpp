@@ -6,6 +6,7 @@
 // Within `nano.fused` there is nothing that must be a kernel of its own, but for a product that it
 // begins with, if all else is element-wise over that.
 #include "ir/graph/ProductForm.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "ir/graph/Traffic.h"
 #include "passes/Passes.h"

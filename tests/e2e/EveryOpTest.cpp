@@ -4,6 +4,7 @@
 // its schedules, against the interpreter of the graph dialect: results, gradients, finite
 // differences. Instances are those of tests/grad.
 #include "compiler/Registration.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/Program.h"
 #include "models/optimizers.h"

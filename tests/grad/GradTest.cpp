@@ -1,6 +1,7 @@
 // Every op of the graph dialect: its derivative, as graph ops run by the interpreter, against
 // central differences.
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/ReduceOps.h"
 #include "tests/grad/Instances.h"
 
 #include "mlir/IR/Verifier.h"

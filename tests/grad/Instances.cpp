@@ -3,11 +3,14 @@
 
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/AttentionOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/RandomOps.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/ScaledOps.h"
 #include "ir/graph/Sequence.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 
 #include "llvm/ADT/Sequence.h"

@@ -1,7 +1,9 @@
 // The head with its loss and gradients, chunked and fused, against the plain equations: the same
 // program before those passes, both run through the interpreter.
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/Program.h"
+#include "ir/graph/ReduceOps.h"
 #include "passes/Passes.h"
 #include "tests/support/Interpreter.h"
 

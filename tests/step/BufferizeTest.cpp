@@ -3,8 +3,11 @@
 // proofs.
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/CollectiveOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/MatmulOps.h"
+#include "ir/graph/ReduceOps.h"
+#include "ir/graph/ShapeOps.h"
 #include "passes/Passes.h"
 #include "tests/step/StepExecutor.h"
 
