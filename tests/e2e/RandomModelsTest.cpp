@@ -37,6 +37,13 @@ protected:
 
 TEST_P(RandomModels, TrainAsTheInterpreterDoes) { trainAsTheInterpreterDoes(); }
 
+/// Models that once failed. Without the rest of a whole run, as they did.
+class ModelsThatFailed : public RandomModels {
+  RandomModel make() const override { return randomModel(GetParam(), {.isWhole = false}); }
+};
+
+TEST_P(ModelsThatFailed, TrainAsTheInterpreterDoes) { trainAsTheInterpreterDoes(); }
+
 /// A model with moments of two parameters that are zero but for rounding: what plain programs make
 /// of them says how large they may be.
 class ModelOfDifferences : public RandomModels {
@@ -73,13 +80,21 @@ std::pair<uint64_t, uint64_t> range() {
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomModels, testing::Range(range().first, range().second),
                          testing::PrintToStringParamName());
 
-/// The number of its tokens and first values.
-std::vector<uint64_t> kept() {
-  return std::getenv("NANO_RANDOM_MODELS") ? std::vector<uint64_t>()
-                                           : std::vector<uint64_t>{215057};
+/// What the suite has beside its first models.
+std::vector<uint64_t> kept(const std::vector<uint64_t> &numbers) {
+  return std::getenv("NANO_RANDOM_MODELS") ? std::vector<uint64_t>() : numbers;
 }
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ModelsThatFailed);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ModelOfDifferences);
-INSTANTIATE_TEST_SUITE_P(Kept, ModelOfDifferences, testing::ValuesIn(kept()));
+
+/// Halves of halves of four columns, of which neither parts nor the largest columns can be taken;
+/// moments of Adam below the smallest normal number.
+INSTANTIATE_TEST_SUITE_P(Kept, ModelsThatFailed,
+                         testing::ValuesIn(kept({1004286, 1006106, 2180103})),
+                         testing::PrintToStringParamName());
+
+/// The number of its tokens and first values.
+INSTANTIATE_TEST_SUITE_P(Kept, ModelOfDifferences, testing::ValuesIn(kept({215057})));
 
 } // namespace
 } // namespace nano::test
