@@ -3,7 +3,7 @@
 #include "passes/cuda/CudaRowKernel.h"
 #include "ir/graph/ReduceOps.h"
 #include "passes/cuda/CudaKeptRows.h"
-#include "passes/cuda/CudaThreadCode.h"
+#include "passes/cuda/CudaRowVectors.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -18,11 +18,6 @@ using namespace mlir;
 namespace nano::kernels {
 
 namespace {
-/// Iterations of a loop over a long row that are in flight together.
-constexpr int64_t longRowUnroll = 4;
-/// Likewise where shared memory keeps values: blocks have more threads, and these fewer registers,
-/// the fewer the more sums the loop carries.
-constexpr int64_t keptRowUnroll(size_t sums) { return sums < 3 ? 3 : 2; }
 /// Vectors of a long row whose loads come before the arithmetic of the first where that branches:
 /// the compiler moves no load over a branch.
 constexpr int64_t branchingTogether = 4;
@@ -30,12 +25,12 @@ constexpr int64_t branchingTogether = 4;
 /// arithmetic of the first, and those of more rows need more registers than there are.
 constexpr int64_t addedRowsUnroll = 2;
 
-class CudaRowKernel : CudaThreadCode {
+class CudaRowKernel : CudaRowVectors {
 public:
   /// `tiles`: how outputs that lie transposed are gathered, null when there are none.
   CudaRowKernel(KernelFrame &frame, const RowForm &form, const CudaRowLayout &layout,
                 const CudaTiles *tiles)
-      : CudaThreadCode(frame), form(form), layout(layout), tiles(tiles) {}
+      : CudaRowVectors(frame, form, layout), tiles(tiles) {}
 
   LogicalResult emit() {
     frame.iterations = layout.iterations(form);
@@ -53,13 +48,6 @@ public:
   }
 
 private:
-  /// A vector of columns of this thread: the digit, and which of the thread's it is.
-  struct Vector {
-    Digit digit;
-    Value slot;
-  };
-  using VectorBody = llvm::function_ref<LogicalResult(const Vector &, MutableArrayRef<Value> sums)>;
-
   void syncGroup() {
     if (layout.group > 32)
       called("", "syncBlock", Type(), {});
@@ -381,80 +369,6 @@ private:
     return success();
   }
 
-  /// The first column of the thread's vector u.
-  Index columnOf(Index u) {
-    return named("column",
-                 [&] { return e.mul(e.add(e.mul(u, layout.group), lane), layout.lanes); });
-  }
-
-  /// Calls `body` for each of this thread's vectors of columns, from vector `from` on, in a loop if
-  /// there are several, with the mask of the columns that exist; returns the sums after the last.
-  FailureOr<SmallVector<Value>> overVectors(const Position &row, ArrayRef<Value> sums,
-                                            VectorBody body, int64_t from = 0) {
-    auto one = [&](Index u, MutableArrayRef<Value> sums) -> LogicalResult {
-      bool elements = form.kind == RowForm::Kind::Elements;
-      Index at =
-          elements
-              ? named("at",
-                      [&] { return e.add(elementsBase, e.mul(u, layout.threads * layout.lanes)); })
-              : columnOf(window ? e.add(window->first, u) : u);
-      // Whether all of the block's elements are there is known in this branch only.
-      if (elements)
-        at.depth = e.depth();
-      bool partial = isPartial() && !isWhole;
-      Vector vector;
-      vector.slot = u.value;
-      if (elements)
-        vector.digit = {form.iterations, RowEvaluator::lanes(at, /*aligned=*/false)};
-      else if (form.columns == 1)
-        vector.digit = {1, RowEvaluator::uniform(at)};
-      else
-        vector.digit = {form.columns, RowEvaluator::lanes(at, /*aligned=*/true)};
-      if (partial && (elements || form.columns > 1)) {
-        // Where rows are gone through in a loop, what is read of columns alone is read before it.
-        e.moveTo(at.depth);
-        e.mask = named("inside", [&] {
-          Value limit = elements ? frame.end : v.index(form.columns);
-          return v.maskBelow(v.sub(limit, at.value));
-        });
-        e.moveTo(e.depth());
-      }
-      e.own = {elements ? form.iterations : form.columns, numberOf(row), at.value, u.value};
-      LogicalResult result = body(vector, sums);
-      e.mask = {};
-      e.own = {};
-      return result;
-    };
-    if (window)
-      return loop(v.index(0), v.index(window->count), 1, window->count, sums, one);
-    if (layout.vectors == 1) {
-      SmallVector<Value> next(sums);
-      if (failed(one(e.constant(0), next)))
-        return failure();
-      return next;
-    }
-    bool whole = layout.resident || !form.columnReduces.empty();
-    int64_t unroll = whole                ? layout.vectors
-                     : sharedRows.empty() ? longRowUnroll
-                                          : keptRowUnroll(sums.size());
-    if (whole || !isPartial())
-      return loop(v.index(from), v.index(layout.vectors), 1, unroll, sums, one);
-    // Only the last of a long row's vectors may lie outside: the others need no mask.
-    SmallVector<Value> next(sums);
-    if (from < layout.vectors - 1) {
-      isWhole = true;
-      FailureOr<SmallVector<Value>> most =
-          loop(v.index(from), v.index(layout.vectors - 1), 1, unroll, sums, one);
-      isWhole = false;
-      if (failed(most))
-        return failure();
-      next = *most;
-    }
-    if (failed(one(e.constant(layout.vectors - 1), next)))
-      return failure();
-    return next;
-  }
-
   /// Likewise of a pass that branches, over all vectors: some vectors' loads, then what becomes of
   /// them.
   FailureOr<SmallVector<Value>> overBranchingVectors(const RowPass &pass, const Position &row,
@@ -487,13 +401,6 @@ private:
            layout.vectors > branchingTogether && llvm::any_of(pass.outputs, [&](unsigned i) {
              return columnChoice(yielded[i], form.columns);
            });
-  }
-
-  /// True when some of the threads' columns do not exist.
-  bool isPartial() const {
-    return form.kind == RowForm::Kind::Elements
-               ? elementsMasked
-               : layout.group * layout.vectors * layout.lanes != form.columns;
   }
 
   /// As emitRow, where only threads that have the row get to. The places of an only row do not
@@ -631,26 +538,12 @@ private:
     });
   }
 
-  const RowForm &form;
-  CudaRowLayout layout;
   const CudaTiles *tiles;
   RowPlan plan;
   Value thread;
-  /// Vectors that are gone through together, where it is not all of them: `count` from `first` on,
-  /// which are numbered from 0.
-  struct Window {
-    Index first;
-    int64_t count;
-  };
-  std::optional<Window> window;
-  Index tileRow;      ///< of the present row, counted from the first that the block gathers
-  Index lane;         ///< of the row's group
-  Index elementsBase; ///< Elements: the thread's first element
-  bool elementsMasked = false;
-  bool isWhole = false; ///< the thread's columns exist at every iteration of the loop at hand
-  Value partials;       ///< shared memory of block reductions
+  Index tileRow;  ///< of the present row, counted from the first that the block gathers
+  Value partials; ///< shared memory of block reductions
   llvm::DenseMap<Operation *, Value> columnSums;
-  llvm::DenseMap<Value, Value> sharedRows; ///< kept values that other threads read
 };
 } // namespace
 

@@ -25,9 +25,8 @@
 #include "ir/graph/Traffic.h"
 #include "ir/graph/Values.h"
 #include "passes/Passes.h"
-#include "passes/fuse/BlockOrder.h"
 #include "passes/fuse/DecomposeReductions.h"
-#include "passes/fuse/FusibleOps.h"
+#include "passes/fuse/FuseGroups.h"
 #include "passes/fuse/Softmax.h"
 #include "passes/fuse/WidenRows.h"
 
@@ -35,7 +34,6 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/DebugLog.h"
 
-#include <array>
 #include <unordered_map>
 
 #define DEBUG_TYPE "nano-fuse"
@@ -58,25 +56,10 @@ constexpr int64_t joinDistance = 96;
 constexpr int64_t siblingBytes = 4096;
 /// Ops beside cheap ones that a group computes again at most so that a tensor need not be written.
 constexpr size_t mostAgain = 2;
-/// A kernel's operands and results at most: they are pointers in registers and streams in the
-/// cache.
-constexpr size_t maxOperands = 40;
 
-/// A node of the dependence graph between groups: ops that will be one kernel, or one op that stays
-/// alone.
-struct Group {
-  SmallVector<Operation *> ops; ///< in program order
-  Space space;
-  bool fusible = false;
-  bool reduces = false; ///< along columns
-  bool columnReduces = false;
-  std::array<int64_t, 3> columnSizes = {}; ///< of all its column reductions
-  int64_t firstIndex = 0, lastIndex = 0;
-};
-
-class Fuser {
+class Fuser : Groups {
 public:
-  explicit Fuser(ProgramOp function) : block(function.getBody().front()) {}
+  explicit Fuser(ProgramOp function) : Groups(function.getBody().front()) {}
 
   LogicalResult run() {
     copyCheapOps();
@@ -108,188 +91,6 @@ private:
       if (op->use_empty())
         op->erase();
     }
-  }
-
-  void buildGroups() {
-    int64_t index = 0;
-    for (Operation &op : block) {
-      Group group;
-      group.ops.push_back(&op);
-      group.fusible = isFusible(&op);
-      if (group.fusible) {
-        group.space = spaceOf(&op);
-        group.columnReduces = isColumnReduce(&op);
-        if (group.columnReduces)
-          group.columnSizes = columnSizes(cast<ReduceOp>(op));
-        group.reduces = isa<ReduceOp>(op) && !group.columnReduces;
-      }
-      group.firstIndex = group.lastIndex = index;
-      groupOf[&op] = index;
-      position.push_back(index);
-      sequence.push_back(index);
-      parent.push_back(index++);
-      groups.push_back(std::move(group));
-    }
-    after = nano::stateOrder(block);
-  }
-
-  int64_t find(int64_t id) {
-    while (parent[id] != id)
-      id = parent[id] = parent[parent[id]];
-    return id;
-  }
-  int64_t find(Operation *op) { return find(groupOf.lookup(op)); }
-
-  /// Calls `visit` with every group that reads what `id` writes.
-  template <typename Visit> void forEachSuccessor(int64_t id, Visit visit) {
-    for (Operation *op : groups[id].ops) {
-      for (Operation *user : op->getUsers())
-        visit(find(user));
-      if (auto it = after.find(op); it != after.end())
-        for (Operation *next : it->second)
-          visit(find(next));
-    }
-  }
-
-  /// The groups that depend on `first` and stand before `second` in `sequence`; nothing when one of
-  /// them leads to `second`.
-  std::optional<llvm::DenseSet<int64_t>> between(int64_t first, int64_t second) {
-    llvm::DenseSet<int64_t> seen;
-    SmallVector<int64_t> work{first};
-    bool leadsToSecond = false;
-    while (!work.empty() && !leadsToSecond) {
-      int64_t id = work.pop_back_val();
-      forEachSuccessor(id, [&](int64_t next) {
-        leadsToSecond |= next == second && id != first;
-        if (position[next] < position[second] && next != first && seen.insert(next).second)
-          work.push_back(next);
-      });
-    }
-    if (leadsToSecond)
-      return std::nullopt;
-    return seen;
-  }
-
-  /// Gives the joined group `second` a place that keeps `sequence` topological: what depends on
-  /// `first` moves behind it.
-  void reorder(int64_t first, int64_t second, const llvm::DenseSet<int64_t> &dependents) {
-    SmallVector<int64_t> before, after;
-    for (int64_t at = position[first] + 1; at < position[second]; ++at)
-      if (sequence[at] >= 0)
-        (dependents.contains(sequence[at]) ? after : before).push_back(sequence[at]);
-    int64_t at = position[first];
-    auto place = [&](int64_t id) {
-      position[id] = at;
-      sequence[at++] = id;
-    };
-    int64_t end = position[second];
-    llvm::for_each(before, place);
-    place(second);
-    llvm::for_each(after, place);
-    while (at <= end)
-      sequence[at++] = -1;
-  }
-
-  /// The space of the joined group, if `a` and `b` can be one kernel: both have one space, or one
-  /// of them computes a value a row of the other.
-  std::optional<Space> commonSpace(const Group &a, const Group &b) {
-    if (!a.fusible || !b.fusible)
-      return std::nullopt;
-    // Column reductions walk over rows in another order than row reductions.
-    if ((a.columnReduces && b.reduces) || (b.columnReduces && a.reduces))
-      return std::nullopt;
-    if (a.columnReduces && b.columnReduces && a.columnSizes != b.columnSizes)
-      return std::nullopt;
-    if (a.space == b.space)
-      return a.space;
-    for (auto [wide, narrow] : {std::pair(&a, &b), std::pair(&b, &a)})
-      if (wide->reduces || wide->space.columns > 1)
-        if (narrow->space.elements() == wide->space.rows && !narrow->reduces &&
-            !narrow->columnReduces && !wide->columnReduces)
-          return wide->space;
-    return std::nullopt;
-  }
-
-  /// True when one of the groups reads at other places, or as a whole, what the other computes: a
-  /// column reduction, the table of a gather, a value a column; also by cheap ops between, which
-  /// are computed where they are read.
-  bool readsElsewhere(int64_t a, int64_t b) {
-    auto feeds = [&](int64_t from, int64_t to) {
-      llvm::SmallDenseSet<Operation *> asked;
-      return llvm::any_of(groups[from].ops, [&](Operation *op) {
-        return !isCheap(op) && isReadElsewhere(op, from, to, asked);
-      });
-    };
-    return feeds(a, b) || feeds(b, a);
-  }
-  /// `asked`: ops of which it is known that they are not.
-  bool isReadElsewhere(Operation *op, int64_t from, int64_t to,
-                       llvm::SmallDenseSet<Operation *> &asked) {
-    if (!asked.insert(op).second)
-      return false;
-    return llvm::any_of(op->getUses(), [&](OpOperand &use) {
-      Operation *user = use.getOwner();
-      const int64_t id = find(user);
-      return (id == to && (isColumnReduce(op) || !readsInPlace(use))) ||
-             ((id == to || id == from) && isCheap(user) && isReadElsewhere(user, from, to, asked));
-    });
-  }
-
-  /// Everything that leaves the group must be a whole tensor or one value a row.
-  bool outputsFit(ArrayRef<Operation *> ops, Space space, int64_t a, int64_t b) {
-    size_t operands = 0;
-    llvm::SmallDenseSet<Value> inputs;
-    for (Operation *op : ops) {
-      for (Value operand : op->getOperands()) {
-        int64_t producer = operand.getDefiningOp() ? find(operand.getDefiningOp()) : -1;
-        if (producer != a && producer != b)
-          inputs.insert(operand);
-      }
-      bool leaves = llvm::any_of(op->getUsers(), [&](Operation *user) {
-        int64_t id = find(user);
-        return id != a && id != b;
-      });
-      if (!leaves)
-        continue;
-      ++operands;
-      int64_t elements = tensorType(op->getResult(0)).getNumElements();
-      if (elements != space.elements() && elements != space.rows && !isColumnReduce(op))
-        return false;
-    }
-    return operands + inputs.size() <= maxOperands;
-  }
-
-  bool tryJoin(int64_t a, int64_t b) {
-    if (a == b)
-      return false;
-    std::optional<Space> space = commonSpace(groups[a], groups[b]);
-    if (!space || readsElsewhere(a, b))
-      return false;
-    SmallVector<Operation *> ops;
-    ops.reserve(groups[a].ops.size() + groups[b].ops.size());
-    std::merge(groups[a].ops.begin(), groups[a].ops.end(), groups[b].ops.begin(),
-               groups[b].ops.end(), std::back_inserter(ops),
-               [&](Operation *x, Operation *y) { return groupOf.lookup(x) < groupOf.lookup(y); });
-    if (!outputsFit(ops, *space, a, b))
-      return false;
-    if (position[a] > position[b])
-      std::swap(a, b);
-    std::optional<llvm::DenseSet<int64_t>> dependents = between(a, b);
-    if (!dependents)
-      return false;
-    reorder(a, b, *dependents);
-    Group &target = groups[b], &source = groups[a];
-    target.ops = std::move(ops);
-    target.space = *space;
-    target.reduces |= source.reduces;
-    if (source.columnReduces)
-      target.columnSizes = source.columnSizes;
-    target.columnReduces |= source.columnReduces;
-    target.firstIndex = std::min(target.firstIndex, source.firstIndex);
-    target.lastIndex = std::max(target.lastIndex, source.lastIndex);
-    source.ops.clear();
-    parent[a] = b;
-    return true;
   }
 
   /// Joins producers with what reads them, last op first, so that what a kernel alone needs is in
@@ -350,26 +151,6 @@ private:
             inputs.insert(operand).second)
           bytes += bytesOf(operand);
     return bytes <= bytesOf(op->getResult(0));
-  }
-
-  /// A cheap producer has one user and joins it whatever its own shape.
-  bool tryJoinProducer(Operation *producer, int64_t b) {
-    int64_t a = find(producer);
-    if (a == b)
-      return false;
-    if (isCheap(producer) && producer->hasOneUse() && groups[a].ops.size() == 1) {
-      Group &target = groups[b];
-      target.ops.insert(llvm::lower_bound(target.ops, producer,
-                                          [&](Operation *x, Operation *y) {
-                                            return groupOf.lookup(x) < groupOf.lookup(y);
-                                          }),
-                        producer);
-      groups[a].ops.clear();
-      sequence[position[a]] = -1;
-      parent[a] = b;
-      return true;
-    }
-    return tryJoin(a, b);
   }
 
   void joinSiblings() {
@@ -519,19 +300,6 @@ private:
         each->erase();
       }
   }
-  /// What a group reads and what it writes.
-  size_t operandsOf(int64_t id) {
-    size_t outputs = 0;
-    llvm::SmallDenseSet<Value> inputs;
-    for (Operation *op : groups[id].ops) {
-      for (Value operand : op->getOperands())
-        if (!operand.getDefiningOp() || find(operand.getDefiningOp()) != id)
-          inputs.insert(operand);
-      outputs += llvm::any_of(op->getUsers(), [&](Operation *user) { return find(user) != id; });
-    }
-    return inputs.size() + outputs;
-  }
-
   /// Moves reshapes at the rim of a group out of it: there they are views.
   void dropRimReshapes(Group &group) {
     llvm::SmallDenseSet<Operation *> members(group.ops.begin(), group.ops.end());
@@ -635,14 +403,7 @@ private:
     return nano::sortBlock(block, after, index);
   }
 
-  Block &block;
-  std::vector<Group> groups;
-  SmallVector<int64_t> sequence; // groups in a topological order; -1 where one has joined another
-  SmallVector<int64_t> position; // of a group in `sequence`
-  SmallVector<int64_t> parent;   // union-find over groups
-  llvm::DenseMap<Operation *, int64_t> groupOf; // also the op's index in the original order
-  llvm::DenseMap<Operation *, int64_t> index;   // order in the new block
-  nano::StateOrder after;
+  llvm::DenseMap<Operation *, int64_t> index; // order in the new block
 };
 
 struct Fuse : public nano::impl::FuseBase<Fuse> {

@@ -1,0 +1,69 @@
+// The kernels that nano-fuse makes of a block, while it makes them: groups of ops, and what may be
+// one.
+#pragma once
+
+#include "passes/fuse/BlockOrder.h"
+#include "passes/fuse/FusibleOps.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+#include <optional>
+#include <vector>
+
+namespace nano::fuse {
+
+/// A node of the dependence graph between groups: ops that will be one kernel, or one op that stays
+/// alone.
+struct Group {
+  llvm::SmallVector<mlir::Operation *> ops; ///< in program order
+  Space space;
+  bool fusible = false;
+  bool reduces = false; ///< along columns
+  bool columnReduces = false;
+  std::array<int64_t, 3> columnSizes = {}; ///< of all its column reductions
+  int64_t firstIndex = 0, lastIndex = 0;
+};
+
+/// The groups of a block's ops, in a topological order that joins keep.
+class Groups {
+public:
+  explicit Groups(mlir::Block &block) : block(block) {}
+
+protected:
+  /// Makes a group of each op.
+  void buildGroups();
+
+  /// The group that a group has become a part of.
+  int64_t find(int64_t id);
+  int64_t find(mlir::Operation *op) { return find(groupOf.lookup(op)); }
+
+  /// Makes one group of two, unless they cannot be one kernel.
+  bool tryJoin(int64_t a, int64_t b);
+  /// The same of an op's group and one that reads it. A cheap producer has one user and joins it
+  /// whatever its own shape.
+  bool tryJoinProducer(mlir::Operation *producer, int64_t b);
+
+  /// How many operands and results a kernel has at most, and a group has.
+  static const size_t maxOperands;
+  size_t operandsOf(int64_t id);
+
+  mlir::Block &block;
+  std::vector<Group> groups;
+  llvm::SmallVector<int64_t>
+      sequence; // groups in a topological order; -1 where one has joined another
+  llvm::SmallVector<int64_t> position;                // of a group in `sequence`
+  llvm::SmallVector<int64_t> parent;                  // union-find over groups
+  llvm::DenseMap<mlir::Operation *, int64_t> groupOf; // also the op's index in the original order
+  StateOrder after;
+
+private:
+  template <typename Visit> void forEachSuccessor(int64_t id, Visit visit);
+  std::optional<llvm::DenseSet<int64_t>> between(int64_t first, int64_t second);
+  void reorder(int64_t first, int64_t second, const llvm::DenseSet<int64_t> &dependents);
+  bool readsElsewhere(int64_t a, int64_t b);
+  bool isReadElsewhere(mlir::Operation *op, int64_t from, int64_t to,
+                       llvm::SmallDenseSet<mlir::Operation *> &asked);
+  bool outputsFit(llvm::ArrayRef<mlir::Operation *> ops, Space space, int64_t a, int64_t b);
+};
+
+} // namespace nano::fuse
