@@ -134,7 +134,9 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   // Before elementwise fusion, so that what a library call does for free is not made a kernel.
   passes.addPass(createFoldMatmulEpilogues());
   // Late on tensors: it fixes which tensors exist in memory, and all that follows is about those.
-  passes.addPass(createFuse());
+  FuseOptions fuse;
+  fuse.bothSums = targetOf(options.target).sumsBothWays;
+  passes.addPass(createFuse(fuse));
   // On kernels as they were grouped; changes nothing.
   if (options.reportFp8)
     passes.addPass(createReportCasts());

@@ -17,6 +17,7 @@ static constexpr Target table[] = {
      .secondDevice = "cuda",
      .alignsProducts = true,
      .fusesProducts = true,
+     .sumsBothWays = true,
      .batchesCopies = true,
      .isKMajor = true,
      .maxParameterBytes = codegen::maxParameterBytes},

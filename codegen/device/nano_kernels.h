@@ -276,18 +276,41 @@ NANO_DEVICE float blockCombine(float value, float *partials, Combine combine) {
   return total;
 }
 
+/// Waits for the `Group` threads of a team, whole warps of a block that lie side by side.
+template <int Group> NANO_DEVICE void syncTeam(int64_t team) { barrierSync(1 + int(team), Group); }
+/// `combine` over the threads of a team, in order of warps. `partials` is shared memory for a
+/// number of each of the block's warps, which no other call uses until its team has waited once
+/// more.
+template <int Group, class Combine>
+NANO_DEVICE float teamCombine(float value, float *partials, int64_t team, Combine combine) {
+  constexpr int warps = Group / 32;
+  value = groupCombine<32>(value, combine);
+  if (laneIndex() == 0)
+    partials[warpIndex()] = value;
+  syncTeam<Group>(team);
+  const float *const ofTeam = partials + team * warps;
+  float total = ofTeam[0];
+#pragma unroll
+  for (int warp = 1; warp < warps; ++warp)
+    total = combine(total, ofTeam[warp]);
+  return total;
+}
+
 struct Add {
   NANO_DEVICE float operator()(float a, float b) const { return a + b; }
 };
 struct Largest {
   NANO_DEVICE float operator()(float a, float b) const { return maximum(a, b); }
 };
-/// Sum over a group of lanes or the block's threads.
+/// Sum over a group of lanes, the block's threads, or a team.
 template <int Group> NANO_DEVICE float groupSum(float value) {
   return groupCombine<Group>(value, Add());
 }
 template <int Threads> NANO_DEVICE float blockSum(float value, float *partials) {
   return blockCombine<Threads>(value, partials, Add());
+}
+template <int Group> NANO_DEVICE float teamSum(float value, float *partials, int64_t team) {
+  return teamCombine<Group>(value, partials, team, Add());
 }
 /// Maximum over them; NaN when one has NaN.
 template <int Group> NANO_DEVICE float groupMax(float value) {
@@ -295,6 +318,9 @@ template <int Group> NANO_DEVICE float groupMax(float value) {
 }
 template <int Threads> NANO_DEVICE float blockMax(float value, float *partials) {
   return blockCombine<Threads>(value, partials, Largest());
+}
+template <int Group> NANO_DEVICE float teamMax(float value, float *partials, int64_t team) {
+  return teamCombine<Group>(value, partials, team, Largest());
 }
 
 } // namespace nano

@@ -49,7 +49,9 @@ public:
 
 private:
   void syncGroup() {
-    if (layout.group > 32)
+    if (layout.isTeam())
+      called("", "syncTeam<" + Twine(layout.group) + ">", Type(), team);
+    else if (layout.group > 32)
       called("", "syncBlock", Type(), {});
     else if (layout.group > 1)
       called("", "syncGroup<" + Twine(layout.group) + ">", Type(), {});
@@ -204,8 +206,16 @@ private:
       group = e.constant(0);
       lane = {thread, 0};
     }
-    if (layout.group > 32 && !form.rowReduces.empty())
+    if (layout.isTeam()) {
+      team = group.value;
+      for (const RowPass &pass : plan.passes)
+        for (graph::ReduceOp reduce : pass.rowReduces)
+          teamPartials.append(isLogSumExp(reduce) ? 2 : 1, Value());
+      for (Value &memory : teamPartials)
+        memory = named("partials", [&] { return frame.allocate(32, v.b.getF32Type()); });
+    } else if (layout.group > 32 && !form.rowReduces.empty()) {
       partials = named("partials", [&] { return frame.allocate(32, v.b.getF32Type()); });
+    }
     if (failed(placeKept(group)))
       return failure();
 
@@ -270,13 +280,19 @@ private:
       if (failed(done))
         return failure();
     }
+    if (failed(loadFirstRow(iteration, group)))
+      return failure();
     FailureOr<SmallVector<Value>> rows =
-        loop(group.value, v.index(form.rows), groups, layout.vectors == 1 ? addedRowsUnroll : 0, {},
+        loop(group.value, v.index(form.rows), groups,
+             layout.vectors == 1 && form.rowReduces.empty() ? addedRowsUnroll : 0, {},
              [&](Index row, MutableArrayRef<Value>) {
+               if (failed(loadNextRow(iteration, row)))
+                 return failure();
                return emitRowHere({iteration, {form.rows, RowEvaluator::uniform(row)}});
              });
     if (failed(rows))
       return failure();
+    rowsAhead.clear();
 
     // Every group's sums lie in shared memory, then all threads share the columns.
     int64_t padded = layout.group * layout.vectors * layout.lanes;
@@ -317,6 +333,65 @@ private:
           return result;
         });
     return failure(failed(stored));
+  }
+
+  /// Where a block walks over rows that it reduces: what a row reads is loaded while the one before
+  /// is computed. These are the loads of a group's first one.
+  LogicalResult loadFirstRow(const Digit &iteration, Index group) {
+    if (form.rowReduces.empty())
+      return success();
+    SmallVector<Value> roots;
+    for (const RowPass &pass : plan.passes)
+      llvm::append_range(roots, pass.roots(yielded));
+    for (Value load : loadsOf(roots, form.elements())) {
+      // Other rows than the group's own may be overwritten meanwhile.
+      if (load.getDefiningOp() && updatesInPlace())
+        continue;
+      auto make = [&](const Twine &name) {
+        return named(name.str(), [&] { return registers(keptType(load), layout.vectors); });
+      };
+      rowsAhead.push_back({load, make("row"), make("next")});
+    }
+    Value isThere = less(group.value, v.index(form.rows));
+    return when(isThere, [&] { return loadAheadOf(iteration, {group.value, e.depth()}); });
+  }
+
+  /// Loads what a row reads into the registers of the next one.
+  LogicalResult loadAheadOf(const Digit &iteration, Index row) {
+    llvm::SaveAndRestore here(e.overwrittenFrom, e.depth());
+    const Position position{iteration, {form.rows, RowEvaluator::uniform(row)}};
+    return LogicalResult(
+        overVectors(position, {}, [&](const Vector &vector, MutableArrayRef<Value>) {
+          Position at = position;
+          at.push_back(vector.digit);
+          for (const RowAhead &ahead : rowsAhead) {
+            FailureOr<Computed> computed = e.evaluate(ahead.load, at);
+            if (failed(computed))
+              return failure();
+            storeRegister(computed->value, ahead.next, vector.slot);
+          }
+          return success();
+        }));
+  }
+
+  /// Takes what was loaded for this row, and loads what the group's next one reads.
+  LogicalResult loadNextRow(const Digit &iteration, Index row) {
+    if (rowsAhead.empty())
+      return success();
+    FailureOr<SmallVector<Value>> taken =
+        loop(v.index(0), v.index(layout.vectors), 1, layout.vectors, {},
+             [&](Index u, MutableArrayRef<Value>) {
+               for (const RowAhead &ahead : rowsAhead) {
+                 Value value = memref::LoadOp::create(v.b, v.loc, ahead.next, u.value);
+                 memref::StoreOp::create(v.b, v.loc, value, ahead.row, u.value);
+               }
+               return success();
+             });
+    if (failed(taken))
+      return failure();
+    Index next = named("nextRow", [&] { return e.add(row, e.constant(layout.groups())); });
+    Value isThere = less(next.value, v.index(form.rows));
+    return when(isThere, [&] { return loadAheadOf(iteration, {next.value, e.depth()}); });
   }
 
   bool updatesInPlace() {
@@ -416,7 +491,9 @@ private:
     unsigned depth = e.depth();
     bool inLoop = layout.vectors > 1;
     e.held.clear();
-    if (failed(loadRow(row)))
+    for (const RowAhead &ahead : rowsAhead)
+      e.held[ahead.load] = ahead.row;
+    if (rowsAhead.empty() && failed(loadRow(row)))
       return failure();
     for (const RowPass &pass : plan.passes) {
       // What only one column has is read before it may be overwritten, else when the pass is over:
@@ -530,6 +607,14 @@ private:
         number = isSum ? v.sumLanes(number) : v.maxLanes(number);
       if (layout.group == 1)
         return number;
+      if (layout.isTeam()) {
+        // Each has memory of its own, which is free again when the team has waited for the next.
+        const Value own = teamPartials[teamTotals++ % teamPartials.size()];
+        if (teamPartials.size() == 1)
+          syncGroup();
+        return called(name, Twine("team") + what + "<" + Twine(layout.group) + ">",
+                      v.b.getF32Type(), {number, own, team});
+      }
       if (layout.group <= 32)
         return called(name, Twine("group") + what + "<" + Twine(layout.group) + ">",
                       v.b.getF32Type(), number);
@@ -541,8 +626,17 @@ private:
   const CudaTiles *tiles;
   RowPlan plan;
   Value thread;
+  /// An operand of a row that is loaded before the row is computed: the registers of the row at
+  /// hand, and of the next.
+  struct RowAhead {
+    Value load, row, next;
+  };
+  SmallVector<RowAhead> rowsAhead;
   Index tileRow;  ///< of the present row, counted from the first that the block gathers
   Value partials; ///< shared memory of block reductions
+  Value team;     ///< the row's group, where it is some warps of a block
+  SmallVector<Value> teamPartials; ///< shared memory of each of its reductions in a row
+  size_t teamTotals = 0;           ///< of which so many have code
   llvm::DenseMap<Operation *, Value> columnSums;
 };
 } // namespace

@@ -47,6 +47,13 @@ constexpr int64_t allRegisters = 1 << 16, manyVectors = 6, manyRegisters = 64, o
 /// Threads of a block whose groups add up columns.
 constexpr int64_t columnSumThreads = 512;
 
+/// Threads of a row at most whose block adds up columns too; and bytes of shared memory in which a
+/// block combines its rows' sums.
+constexpr int64_t largestTeam = 512, combinedBytes = 64 * 1024;
+/// Registers beside operands and sums that each of its threads has at least; and teams of a block,
+/// which have a barrier each.
+constexpr int64_t leastOtherRegisters = 16, mostTeams = 15;
+
 /// True when the threads of a row never wait for each other: no row reduction, no rotation, no
 /// number a row that is updated in place.
 bool groupsAreIndependent(step::TaskOp task, const RowForm &form) {
@@ -125,6 +132,11 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
     return layout;
   }
 
+  if (!form.columnReduces.empty() && !form.rowReduces.empty()) {
+    layout.walkRows(form, width.held);
+    return layout;
+  }
+
   // Rows: the smallest group whose threads hold their part of the row and of which few are idle.
   bool once = form.rowReduces.empty() && form.columnReduces.empty();
   int64_t bytes = std::max<int64_t>(1, width.held * layout.lanes), best = 0;
@@ -161,6 +173,38 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
   return layout;
 }
 
+/// Registers that a thread may have where so many warps run at a time: a quarter of them on each of
+/// a multiprocessor's schedulers.
+static int64_t registersOf(int64_t warps) {
+  constexpr int64_t schedulers = 4, most = 255;
+  const int64_t threads = llvm::divideCeil(warps, schedulers) * schedulers * 32;
+  return std::min(most, allRegisters / threads / 8 * 8);
+}
+
+void CudaRowLayout::walkRows(const RowForm &form, int64_t held) {
+  // One vector a thread, so that values of columns are read once and what a row's passes share is
+  // computed once; and as many threads, in two blocks, as there are registers for: of a row's
+  // operands and the next one's, of sums, and of values of columns and what is computed.
+  const int64_t all = llvm::divideCeil(form.columns, lanes);
+  vectors = llvm::divideCeil(all, largestTeam);
+  group = llvm::divideCeil(all, vectors);
+  group = group <= 32 ? llvm::PowerOf2Ceil(group) : llvm::alignTo(group, 32);
+  const auto sums = int64_t(form.columnReduces.size());
+  const int64_t numbers = vectors * lanes * (2 * held + 4 * sums + 16) / 4 + leastOtherRegisters;
+  const int64_t rowSums = group * vectors * lanes * 4 * sums;
+  const int64_t most = std::min({form.rows, combinedBytes / rowSums, largestBlock / group,
+                                 group > 32 ? mostTeams : largestBlock});
+  auto fits = [&](int64_t rows) {
+    return registersOf(blocks * llvm::divideCeil(rows * group, 32)) >= numbers;
+  };
+  blocks = 2;
+  blocks = fits(1) ? 2 : 1;
+  int64_t rows = std::max<int64_t>(1, most);
+  while (rows > 1 && !fits(rows))
+    --rows;
+  threads = llvm::alignTo(rows * group, 32);
+}
+
 void CudaRowLayout::keepLongRow(const RowForm &form, int64_t blocks) {
   group = threads = keptRowThreads / blocks;
   vectors = llvm::divideCeil(form.columns, group * lanes);
@@ -168,6 +212,8 @@ void CudaRowLayout::keepLongRow(const RowForm &form, int64_t blocks) {
 
 int64_t CudaRowLayout::heldBlocks(step::TaskOp task, const RowForm &form) const {
   const int64_t held = widthOf(task, form).held * lanes * vectors / 4;
+  if (blocks)
+    return blocks;
   const bool isOfWarp =
       form.kind == RowForm::Kind::Rows && resident && group <= 32 && vectors >= manyVectors;
   return isOfWarp && held >= manyRegisters ? allRegisters / (threads * (held + otherRegisters)) : 0;

@@ -5,16 +5,18 @@
 
 namespace nano::kernels {
 
-/// A row is shared by `group` threads that lie side by side: part of a warp, a warp, or a whole
-/// block. Thread t of the group has the columns [(u·group + t)·lanes, … + lanes) for u < `vectors`,
-/// so that neighbours read neighbouring bytes and every thread has `vectors` loads an operand in
-/// flight.
+/// A row is shared by `group` threads that lie side by side: part of a warp, a warp, a whole block,
+/// or, where a block walks over rows and adds up their columns, some warps of it, a team. Thread t
+/// of the group has the columns [(u·group + t)·lanes, … + lanes) for u < `vectors`, so that
+/// neighbours read neighbouring bytes and every thread has `vectors` loads an operand in flight.
 struct CudaRowLayout {
   int64_t lanes = 4; ///< elements of one access: 16 bytes of the narrowest large operand
-  int64_t group = 1; ///< threads of a row: 1, 2, 4, … 32, or `threads`; any number where they never
-                     ///< wait for each other. Columns form: threads side by side along the columns
+  int64_t group = 1; ///< threads of a row: 1, 2, 4, … 32, warps of a team, or `threads`; any number
+                     ///< where they never wait for each other. Columns form: threads side by side
+                     ///< along the columns
   int64_t vectors = 1;   ///< accesses of a thread in a row. Elements form: in a block's iterations
   int64_t threads = 128; ///< of a block
+  int64_t blocks = 0;    ///< that a multiprocessor must have registers for; 0: any number
   bool resident = true;  ///< a row's operands stay in registers from pass to pass; else they are
                          ///< read again, from the second-level cache
 
@@ -29,10 +31,16 @@ struct CudaRowLayout {
   int64_t heldBlocks(step::TaskOp task, const RowForm &form) const;
 
   int64_t groups() const { return threads / group; } ///< of a block
+  bool isTeam() const { return group > 32 && group < threads; }
   /// Columns form: columns of one iteration.
   int64_t strip() const { return group * lanes; }
   /// Size of the launch's iteration space.
   int64_t iterations(const RowForm &form) const;
+
+private:
+  /// Of rows that are reduced and whose columns are added up; `held`: bytes an element of what a
+  /// thread reads.
+  void walkRows(const RowForm &form, int64_t held);
 };
 
 } // namespace nano::kernels

@@ -11,8 +11,10 @@
 // one group alone reads, so that what a kernel needs for itself, recomputed forward values too, is
 // in it and not written out by an earlier one; two groups that read the same large tensor join when
 // neither depends on the other, because it is then read once. A join never adds bytes: the only
-// work that is done twice is that of the cheap ops named above. Last, where one group writes for
-// another a tensor that an op or two make from narrower ones, the other computes it again.
+// work that is done twice is that of the cheap ops named above. Where kernels may do both, sums of
+// columns then join the group that reduces along the rows that they read. Last, where one group
+// writes for another a tensor that an op or two make from narrower ones, the other computes it
+// again.
 //
 // It runs after the passes that change what is computed. Products, attention, embedding gradients,
 // scans and collectives stay as they are; reshapes, slices and concats stay outside as views,
@@ -59,13 +61,17 @@ constexpr size_t mostAgain = 2;
 
 class Fuser : Groups {
 public:
-  explicit Fuser(ProgramOp function) : Groups(function.getBody().front()) {}
+  /// `bothSums`: kernels may reduce along rows and sum columns.
+  Fuser(ProgramOp function, bool bothSums)
+      : Groups(function.getBody().front()), bothSums(bothSums) {}
 
   LogicalResult run() {
     copyCheapOps();
     buildGroups();
     joinProducers();
     joinSiblings();
+    if (bothSums)
+      joinColumnSums();
     computeNarrowAgain();
     return emit();
   }
@@ -173,6 +179,67 @@ private:
           tryJoin(a, b);
       }
     }
+  }
+
+  /// Has the groups that reduce along rows sum columns too, of what they have in registers; then
+  /// what such a group reads or makes may join it.
+  void joinColumnSums() {
+    SmallVector<int64_t> sums;
+    for (auto [id, group] : llvm::enumerate(groups))
+      if (group.columnReduces && !group.reduces && !group.ops.empty())
+        sums.push_back(id);
+    // A group that has joined may hold what another one reads.
+    bool joined = false;
+    for (bool changed = true; changed; joined |= changed) {
+      changed = false;
+      for (int64_t &id : sums)
+        if (id >= 0 && joinRows(find(id))) {
+          id = -1;
+          changed = true;
+        }
+    }
+    if (!joined)
+      return;
+    joinProducers();
+    joinSiblings();
+  }
+
+  /// Joins a group that sums columns with the one that reduces along rows by which most is saved.
+  bool joinRows(int64_t sums) {
+    const Large large = largeOf(sums);
+    llvm::SmallSetVector<int64_t, 8> holders;
+    for (Value value : large.inputs) {
+      if (Operation *producer = value.getDefiningOp())
+        holders.insert(find(producer));
+      for (Operation *user : value.getUsers())
+        holders.insert(find(user));
+    }
+    for (Value value : large.outputs)
+      for (Operation *user : value.getUsers())
+        holders.insert(find(user));
+    int64_t best = -1, mostBytes = siblingBytes - 1;
+    for (int64_t holder : holders)
+      if (int64_t bytes = bytesSaved(holder, sums, large); bytes > mostBytes) {
+        best = holder;
+        mostBytes = bytes;
+      }
+    return best >= 0 && tryJoin(best, sums, /*both=*/true);
+  }
+
+  /// Bytes that need not cross memory if `rows`, which reduces along rows, sums these columns too;
+  /// 0 where they are no more than what it would have to read for that alone, which takes
+  /// registers.
+  int64_t bytesSaved(int64_t rows, int64_t sums, const Large &large) {
+    const Group &a = groups[rows], &b = groups[sums];
+    if (rows == sums || !a.reduces || a.space != b.space ||
+        std::max(a.firstIndex, b.firstIndex) - std::min(a.lastIndex, b.lastIndex) > joinDistance)
+      return 0;
+    const Large held = largeOf(rows), all = largeOf({rows, sums});
+    int64_t more = 0;
+    for (Value input : all.inputs)
+      more += held.inputs.contains(input) ? 0 : bytesOf(input);
+    const int64_t saved = held.bytes() + large.bytes() - all.bytes();
+    return more < saved ? saved : 0;
   }
 
   /// Whether nothing overwrites the tensor behind another reader's back, as a store does a state.
@@ -403,10 +470,13 @@ private:
     return nano::sortBlock(block, after, index);
   }
 
+  bool bothSums;
   llvm::DenseMap<Operation *, int64_t> index; // order in the new block
 };
 
 struct Fuse : public nano::impl::FuseBase<Fuse> {
+  using Base::Base;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     OpBuilder builder(module.getContext());
@@ -416,7 +486,7 @@ struct Fuse : public nano::impl::FuseBase<Fuse> {
       if (failed(nano::decomposeReductions(function)))
         return signalPassFailure();
       int64_t floor = nano::trafficFloor(function);
-      if (failed(Fuser(function).run()))
+      if (failed(Fuser(function, bothSums).run()))
         return signalPassFailure();
       nano::Traffic after = nano::measureTraffic(function);
       function.setTrafficAttr(builder.getDictionaryAttr({

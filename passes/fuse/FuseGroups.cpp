@@ -2,11 +2,17 @@
 #include "passes/fuse/FuseGroups.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Values.h"
 
 using namespace mlir;
 using namespace nano::graph;
 
 namespace nano::fuse {
+
+/// Columns of a kernel that reduces along rows and sums columns, at most, and what a thread of it
+/// holds for each of its own, in numbers of 32 bits: operands and sums.
+constexpr int64_t mostBothColumns = 4096;
+constexpr double mostBothHeld = 10;
 
 /// They are pointers in registers and streams in the cache.
 const size_t Groups::maxOperands = 40;
@@ -91,11 +97,13 @@ void Groups::reorder(int64_t first, int64_t second, const llvm::DenseSet<int64_t
 
 /// The space of the joined group, if `a` and `b` can be one kernel: both have one space, or one
 /// of them computes a value a row of the other.
-static std::optional<Space> commonSpace(const Group &a, const Group &b) {
+static std::optional<Space> commonSpace(const Group &a, const Group &b, bool both) {
   if (!a.fusible || !b.fusible)
     return std::nullopt;
-  // Column reductions walk over rows in another order than row reductions.
-  if ((a.columnReduces && b.reduces) || (b.columnReduces && a.reduces))
+  // Column reductions walk over rows in another order than row reductions, but in kernels that do
+  // both.
+  const bool isBoth = (a.columnReduces && a.reduces) || (b.columnReduces && b.reduces);
+  if (!both && !isBoth && ((a.columnReduces && b.reduces) || (b.columnReduces && a.reduces)))
     return std::nullopt;
   if (a.columnReduces && b.columnReduces && a.columnSizes != b.columnSizes)
     return std::nullopt;
@@ -104,7 +112,7 @@ static std::optional<Space> commonSpace(const Group &a, const Group &b) {
   for (auto [wide, narrow] : {std::pair(&a, &b), std::pair(&b, &a)})
     if (wide->reduces || wide->space.columns > 1)
       if (narrow->space.elements() == wide->space.rows && !narrow->reduces &&
-          !narrow->columnReduces && !wide->columnReduces)
+          !narrow->columnReduces && (!wide->columnReduces || wide->reduces))
         return wide->space;
   return std::nullopt;
 }
@@ -158,11 +166,64 @@ bool Groups::outputsFit(ArrayRef<Operation *> ops, Space space, int64_t a, int64
   return operands + inputs.size() <= maxOperands;
 }
 
-bool Groups::tryJoin(int64_t a, int64_t b) {
+int64_t Groups::Large::bytes() const {
+  int64_t sum = 0;
+  for (Value value : inputs)
+    sum += bytesOf(value);
+  for (Value value : outputs)
+    sum += bytesOf(value);
+  return sum;
+}
+
+Groups::Large Groups::largeOf(ArrayRef<int64_t> ids) {
+  Large found;
+  for (int64_t id : ids) {
+    auto isLarge = [&](Value value) {
+      return tensorType(value).getNumElements() == groups[id].space.elements();
+    };
+    for (Operation *op : groups[id].ops) {
+      for (Value operand : op->getOperands()) {
+        Operation *producer = operand.getDefiningOp();
+        if (isLarge(operand) && !(producer && llvm::is_contained(ids, find(producer))))
+          found.inputs.insert(operand);
+      }
+      if (isLarge(op->getResult(0)) && llvm::any_of(op->getUsers(), [&](Operation *user) {
+            return !llvm::is_contained(ids, find(user));
+          }))
+        found.outputs.insert(op->getResult(0));
+    }
+  }
+  return found;
+}
+
+bool Groups::canSumBothWays(int64_t a, int64_t b, Space space) {
+  if (space.columns > mostBothColumns)
+    return false;
+  int64_t bytes = 0;
+  for (Value input : largeOf({a, b}).inputs)
+    bytes += bytesOf(input);
+  double held = double(bytes) / double(4 * space.elements());
+  for (int64_t id : {a, b}) {
+    if (groups[id].columnReduces && groups[id].columnSizes[2] != space.columns)
+      return false;
+    for (Operation *op : groups[id].ops) {
+      // What is read at other columns, and what lies transposed, takes shared memory.
+      if (isa<RotateOp, PermuteOp>(op) || llvm::any_of(op->getUsers(), llvm::IsaPred<TransposeOp>))
+        return false;
+      held += isColumnReduce(op) ? 1 : 0;
+    }
+  }
+  return held <= mostBothHeld;
+}
+
+bool Groups::tryJoin(int64_t a, int64_t b, bool both) {
   if (a == b)
     return false;
-  std::optional<Space> space = commonSpace(groups[a], groups[b]);
+  std::optional<Space> space = commonSpace(groups[a], groups[b], both);
   if (!space || readsElsewhere(a, b))
+    return false;
+  if ((groups[a].reduces || groups[b].reduces) &&
+      (groups[a].columnReduces || groups[b].columnReduces) && !canSumBothWays(a, b, *space))
     return false;
   SmallVector<Operation *> ops;
   ops.reserve(groups[a].ops.size() + groups[b].ops.size());

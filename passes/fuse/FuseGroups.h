@@ -6,6 +6,7 @@
 #include "passes/fuse/FusibleOps.h"
 
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <optional>
 #include <vector>
@@ -37,11 +38,19 @@ protected:
   int64_t find(int64_t id);
   int64_t find(mlir::Operation *op) { return find(groupOf.lookup(op)); }
 
-  /// Makes one group of two, unless they cannot be one kernel.
-  bool tryJoin(int64_t a, int64_t b);
+  /// Makes one group of two, unless they cannot be one kernel. `both`: also where one reduces along
+  /// rows and the other sums columns.
+  bool tryJoin(int64_t a, int64_t b, bool both = false);
   /// The same of an op's group and one that reads it. A cheap producer has one user and joins it
   /// whatever its own shape.
   bool tryJoinProducer(mlir::Operation *producer, int64_t b);
+
+  /// What groups read of their own size, and what of it others read.
+  struct Large {
+    llvm::SmallSetVector<mlir::Value, 8> inputs, outputs;
+    int64_t bytes() const;
+  };
+  Large largeOf(llvm::ArrayRef<int64_t> ids);
 
   /// How many operands and results a kernel has at most, and a group has.
   static const size_t maxOperands;
@@ -63,6 +72,9 @@ private:
   bool readsElsewhere(int64_t a, int64_t b);
   bool isReadElsewhere(mlir::Operation *op, int64_t from, int64_t to,
                        llvm::SmallDenseSet<mlir::Operation *> &asked);
+  /// True when threads can hold what one kernel of both, which reduces along rows and sums columns,
+  /// would read and add up.
+  bool canSumBothWays(int64_t a, int64_t b, Space space);
   bool outputsFit(llvm::ArrayRef<mlir::Operation *> ops, Space space, int64_t a, int64_t b);
 };
 

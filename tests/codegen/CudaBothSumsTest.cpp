@@ -1,0 +1,221 @@
+// Kernels that reduce along rows and sum columns in one pass, as CUDA on the emulator: a norm's
+// gradient with those of its weight and bias, and the sums of what it writes. Rows of parts of a
+// warp, of a warp, of teams of warps and of a block, that fill the threads' vectors or do not, with
+// fewer rows than teams and with more, in bf16 and f32, under several schedules of the threads.
+// Tolerances: of a sum 2⁻¹⁸ of the sum of absolute values, for up to 4096 terms in f32 that come of
+// a root and four operations; of the gradient as much, and its rounding to bf16 (2⁻⁸).
+#include "tests/codegen/CudaRow.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace nano::test;
+
+namespace {
+
+struct Case {
+  std::string element;
+  int64_t blocks, rows, columns;
+};
+
+std::ostream &operator<<(std::ostream &os, const Case &c) {
+  return os << c.element << "x" << c.blocks << "x" << c.rows << "x" << c.columns;
+}
+
+/// With r = 1/‖x‖ of the row and h = dy·w: dx = h·r − x·r³·Σ h·x, and over the rows of each block
+/// Σ dy·x·r, Σ dy and Σ dx, of dx as it is written.
+std::string gradientText(const Case &c) {
+  const std::string columns = std::to_string(c.columns), rows = std::to_string(c.blocks * c.rows);
+  std::string text = R"(step.program @p {
+  %dy = step.buffer "dy" : memref<FULL>
+  %x = step.buffer "x" : memref<FULL>
+  %w = step.buffer "w" : memref<COLUMNSxf32>
+  %dx = step.buffer "dx" : memref<FULL>
+  %dw = step.buffer "dw" : memref<SUMS>
+  %db = step.buffer "db" : memref<SUMS>
+  %dc = step.buffer "dc" : memref<SUMS>
+  step.task ins(%dy, %x, %w) outs(%dx, %dw, %db, %dc) : (memref<FULL>, memref<FULL>, memref<COLUMNSxf32>) -> (memref<FULL>, memref<SUMS>, memref<SUMS>, memref<SUMS>) {
+  ^bb0(%0: tensor<FULL>, %1: tensor<FULL>, %2: tensor<COLUMNSxf32>):
+CASTS    %q = nano.mul <A>, <A> : tensor<WIDE>
+    %s = nano.reduce sum %q dims [1] : tensor<WIDE> -> tensor<ROW>
+    %r = nano.rsqrt %s : tensor<ROW>
+    %wb = nano.broadcast %2 dims [1] : tensor<COLUMNSxf32> -> tensor<WIDE>
+    %h = nano.mul <G>, %wb : tensor<WIDE>
+    %ha = nano.mul %h, <A> : tensor<WIDE>
+    %d = nano.reduce sum %ha dims [1] : tensor<WIDE> -> tensor<ROW>
+    %r2 = nano.mul %r, %r : tensor<ROW>
+    %r3 = nano.mul %r2, %r : tensor<ROW>
+    %f = nano.mul %d, %r3 : tensor<ROW>
+    %rb = nano.broadcast %r dims [0] : tensor<ROW> -> tensor<WIDE>
+    %fb = nano.broadcast %f dims [0] : tensor<ROW> -> tensor<WIDE>
+    %h1 = nano.mul %h, %rb : tensor<WIDE>
+    %a1 = nano.mul <A>, %fb : tensor<WIDE>
+    %e = nano.sub %h1, %a1 : tensor<WIDE>
+ROUND    %n = nano.mul <A>, %rb : tensor<WIDE>
+    %gn = nano.mul <G>, %n : tensor<WIDE>
+    %gn3 = nano.reshape %gn : tensor<WIDE> -> tensor<CUBE>
+    %dws = nano.reduce sum %gn3 dims [1] : tensor<CUBE> -> tensor<SUMS>
+    %g3 = nano.reshape <G> : tensor<WIDE> -> tensor<CUBE>
+    %dbs = nano.reduce sum %g3 dims [1] : tensor<CUBE> -> tensor<SUMS>
+WIDEN    %y3 = nano.reshape <B> : tensor<WIDE> -> tensor<CUBE>
+    %dcs = nano.reduce sum %y3 dims [1] : tensor<CUBE> -> tensor<SUMS>
+    nano.yield <Y>, %dws, %dbs, %dcs : tensor<FULL>, tensor<SUMS>, tensor<SUMS>, tensor<SUMS>
+  }
+}
+)";
+  const bool isNarrow = c.element == "bf16";
+  const auto cast = [&](const char *line) { return isNarrow ? std::string(line) : ""; };
+  const std::pair<const char *, std::string> words[] = {
+      {"CASTS", cast("    %g = nano.cast %0 : tensor<FULL> -> tensor<WIDE>\n"
+                     "    %a = nano.cast %1 : tensor<FULL> -> tensor<WIDE>\n")},
+      {"ROUND", cast("    %y = nano.cast %e : tensor<WIDE> -> tensor<FULL>\n")},
+      {"WIDEN", cast("    %yf = nano.cast %y : tensor<FULL> -> tensor<WIDE>\n")},
+      {"<G>", isNarrow ? "%g" : "%0"},
+      {"<A>", isNarrow ? "%a" : "%1"},
+      {"<Y>", isNarrow ? "%y" : "%e"},
+      {"<B>", isNarrow ? "%yf" : "%e"},
+      {"FULL", rows + "x" + columns + "x" + c.element},
+      {"WIDE", rows + "x" + columns + "xf32"},
+      {"CUBE", std::to_string(c.blocks) + "x" + std::to_string(c.rows) + "x" + columns + "xf32"},
+      {"SUMS", std::to_string(c.blocks) + "x" + columns + "xf32"},
+      {"ROW", rows + "xf32"},
+      {"COLUMNS", columns}};
+  for (const auto &[word, type] : words)
+    for (size_t at; (at = text.find(word)) != std::string::npos;)
+      text.replace(at, std::strlen(word), type);
+  return text;
+}
+
+/// What the kernel reads, and what it should make.
+struct Gradient {
+  explicit Gradient(const Case &c) : c(c) {
+    std::mt19937_64 engine(1);
+    std::normal_distribution<double> normal;
+    auto values = [&](int64_t count, const std::string &element) {
+      std::vector<double> made(count);
+      for (double &value : made)
+        value = rounded(element, normal(engine));
+      return made;
+    };
+    dy = values(c.blocks * c.rows * c.columns, c.element);
+    x = values(c.blocks * c.rows * c.columns, c.element);
+    w = values(c.columns, "f32");
+  }
+
+  void compare(const std::vector<double> &dx, const std::vector<double> &dw,
+               const std::vector<double> &db, const std::vector<double> &dc) const {
+    const double ofGradient = c.element == "bf16" ? std::ldexp(1, -8) : 0;
+    std::vector<double> sums[3], sizes[3];
+    for (int k = 0; k < 3; ++k) {
+      sums[k].assign(c.blocks * c.columns, 0);
+      sizes[k].assign(c.blocks * c.columns, 0);
+    }
+    for (int64_t row = 0; row < c.blocks * c.rows; ++row) {
+      const int64_t first = row * c.columns;
+      double square = 0, dot = 0, size = 0;
+      for (int64_t j = 0; j < c.columns; ++j) {
+        square += x[first + j] * x[first + j];
+        dot += dy[first + j] * w[j] * x[first + j];
+        size += std::abs(dy[first + j] * w[j] * x[first + j]);
+      }
+      const double r = 1 / std::sqrt(square);
+      for (int64_t j = 0; j < c.columns; ++j) {
+        const int64_t i = first + j;
+        const double expected = dy[i] * w[j] * r - x[i] * dot * r * r * r;
+        const double scale = std::abs(dy[i] * w[j] * r) + std::abs(x[i]) * size * r * r * r;
+        ASSERT_NEAR(dx[i], expected, std::ldexp(scale, -18) + ofGradient * std::abs(expected))
+            << "dx at " << i;
+        const double terms[] = {dy[i] * x[i] * r, dy[i], dx[i]};
+        for (int k = 0; k < 3; ++k) {
+          sums[k][row / c.rows * c.columns + j] += terms[k];
+          sizes[k][row / c.rows * c.columns + j] += std::abs(terms[k]);
+        }
+      }
+    }
+    const std::vector<double> *found[] = {&dw, &db, &dc};
+    for (int k = 0; k < 3; ++k)
+      for (size_t i = 0; i < sums[k].size(); ++i)
+        ASSERT_NEAR((*found[k])[i], sums[k][i], std::ldexp(sizes[k][i], -18))
+            << "sum " << k << " at " << i;
+  }
+
+  Case c;
+  std::vector<double> dy, x, w;
+};
+
+/// The first fault of a run of the kernel's text, and what it has made.
+struct Outcome {
+  Outcome(const Gradient &of, const std::string &text, const Shape &shape, uint64_t seed)
+      : dy(bufferOf("dy", of.c.element, of.dy)), x(bufferOf("x", of.c.element, of.x)),
+        w(bufferOf("w", "f32", of.w)), dx(bufferOf("dx", of.c.element, of.x)),
+        dw("dw", 4, of.c.blocks * of.c.columns), db("db", 4, of.c.blocks * of.c.columns),
+        dc("dc", 4, of.c.blocks * of.c.columns),
+        fault(TemplateRunner(text, {"kernel"})
+                  .run("kernel", shape,
+                       {{&dy}, {&x}, {&w}, {&dx, true}, {&dw, true}, {&db, true}, {&dc, true}},
+                       seed)) {}
+  DeviceBuffer dy, x, w, dx, dw, db, dc;
+  std::string fault;
+};
+
+class CudaBothSums : public testing::TestWithParam<Case> {};
+
+TEST_P(CudaBothSums, AreThoseOfTheRows) {
+  const Case c = GetParam();
+  const Gradient gradient(c);
+  const CudaRow kernel = cudaRow(gradientText(c), c.blocks);
+  std::vector<double> first;
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Outcome run(gradient, kernel.text, kernel.shape, seed);
+    ASSERT_EQ(run.fault, "");
+    gradient.compare(run.dx.values(), run.dw.values(), run.db.values(), run.dc.values());
+    // The order of a sum is fixed.
+    if (seed == 1)
+      first = run.dw.values();
+    else
+      EXPECT_EQ(run.dw.values(), first);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, CudaBothSums,
+                         testing::Values(Case{"bf16", 2, 5, 33}, Case{"f32", 3, 1, 7},
+                                         Case{"bf16", 2, 40, 100}, Case{"f32", 2, 9, 127},
+                                         Case{"bf16", 2, 6, 256}, Case{"bf16", 2, 7, 768},
+                                         Case{"bf16", 1, 1, 768}, Case{"f32", 1, 5, 770},
+                                         Case{"bf16", 2, 3, 1600}, Case{"bf16", 1, 3, 4096},
+                                         Case{"f32", 1, 2, 4095}),
+                         testing::PrintToStringParamName());
+
+// Planted faults: a team that waits at another's barrier, and two sums that use one place.
+TEST(CudaBothSumsFault, OfTeamsIsSeen) {
+  const Case c{"bf16", 1, 8, 768};
+  const Gradient gradient(c);
+  const CudaRow kernel = cudaRow(gradientText(c), c.blocks);
+  ASSERT_GT(kernel.shape.threads, 96) << "one team";
+  const std::string call = "teamSum<96>(";
+  size_t at = kernel.text.find(call);
+  ASSERT_NE(at, std::string::npos) << kernel.text;
+  const size_t end = kernel.text.find(");", at), last = kernel.text.rfind(", ", end);
+  std::string other = kernel.text;
+  other.replace(last, end - last, ", 0");
+  EXPECT_NE(Outcome(gradient, other, kernel.shape, 1).fault, "") << other;
+
+  // The second sum's memory in the first's place.
+  auto memoryOf = [&](size_t from) {
+    const size_t memory = kernel.text.find("partials", from);
+    return std::pair(memory, kernel.text.find(',', memory) - memory);
+  };
+  const size_t next = kernel.text.find(call, at + 1);
+  ASSERT_NE(next, std::string::npos) << kernel.text;
+  const auto [from, size] = memoryOf(at);
+  const auto [to, oldSize] = memoryOf(next);
+  std::string shared = kernel.text;
+  shared.replace(to, oldSize, kernel.text.substr(from, size));
+  EXPECT_NE(Outcome(gradient, shared, kernel.shape, 1).fault, "") << shared;
+}
+
+} // namespace
