@@ -148,6 +148,14 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
     products.report = options.reportDetails;
     passes.addPass(createFuseProducts(products));
   }
+  // On what is left to the library. Last, so that no kernel is given up for it, and because only
+  // final kernels say what can be written as a part of something wider.
+  if (targetOf(options.target).mergesProducts) {
+    MergeProductsOptions merges;
+    merges.machine = machineOf(options);
+    merges.report = options.reportDetails;
+    passes.addPass(createMergeProducts(merges));
+  }
   addFusedGate(passes, options);
 }
 

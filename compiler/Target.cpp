@@ -18,6 +18,7 @@ static constexpr Target table[] = {
      .alignsProducts = true,
      .fusesProducts = true,
      .sumsBothWays = true,
+     .mergesProducts = true,
      .batchesCopies = true,
      .isKMajor = true,
      .maxParameterBytes = codegen::maxParameterBytes},

@@ -457,6 +457,41 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
     Option<"report", "report", "bool", "false", "a remark on every product that one kernel alone reads">];
 }
 
+def MergeProducts : Pass<"nano-merge-products", "::mlir::ModuleOp"> {
+  let summary = "computes matrix products that share an operand, or that are added up, as one, where nothing is copied for it and that is predicted to pay";
+  let description = [{
+    Products of one left operand become one product with the weights side by side, whose results are slices: queries, keys and values of one x, a gate and what it gates. Products
+    that are added up, as the gradient of that x, become one that sums over the inner dimensions of all:
+
+    ```mlir
+    %q = nano.matmul %x, %wq {transpose_b}          %w = nano.concat %wq, %wk dim 0
+    %k = nano.matmul %x, %wk {transpose_b}     ⇒    %p = nano.matmul %x, %w {transpose_b}
+    …                                               %q = nano.slice %p … ; %k = nano.slice %p …
+    %a = nano.matmul %dq, %wq                       …
+    %dx = nano.matmul %dk, %wk add %a               %d = nano.concat %dq, %dk dim 1
+                                                    %dx = nano.matmul %d, %w
+    ```
+
+    Weights stay states of their own. What is multiplied are copies of them that a kernel makes each step anyway, in bf16 of f32, which from now on lie side by side; a weight that is
+    multiplied as it is stored stays alone. Likewise the parts of `%d` are what kernels make, not what is stored, returned, or part of another tensor already. Whoever reads a part of
+    a wider row must be able to: products, attention and generated kernels, whose rows begin and end at multiples of 32 bytes, the least that memory moves.
+
+    A slice keeps the whole product in memory until the last of them is read. Parts of which some would be held so are taken only where no more than the most bytes that live at once
+    in any program then live; otherwise what is read last stays alone.
+
+    Of those left, the ones are merged whose product is predicted by the rates of `machine` to take less time than theirs together, each with its own command.
+    Products with a factor, of 8 bits, or that begin a kernel (`nano-fuse-products`) stay as they are.
+
+    Remarks, with `report`: on every product that became part of another, and why others that share an operand did not.
+
+    Errors: a machine that cannot be read.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [
+    Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "rates: a machine's name or JSON file">,
+    Option<"report", "report", "bool", "false", "a remark on products that share an operand">];
+}
+
 //===- memory/ -------------------------------------------------------------------------------------------------------===//
 
 def Bufferize : Pass<"nano-bufferize", "::mlir::ModuleOp"> {

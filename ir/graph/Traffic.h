@@ -35,4 +35,7 @@ Traffic measureTraffic(graph::ProgramOp function);
 /// result, each written once and read once.
 int64_t trafficFloor(graph::ProgramOp function);
 
+/// Says anew of a program that says it what kernels it has and what bytes they move.
+void countTrafficAgain(graph::ProgramOp function);
+
 } // namespace nano

@@ -115,7 +115,7 @@ struct FuseProducts : nano::impl::FuseProductsBase<FuseProducts> {
         else if (auto product = dyn_cast<ScaledMatmulOp>(op))
           changed |= turnFactor(product);
       if (changed)
-        countAgain(function);
+        nano::countTrafficAgain(function);
     }
   }
 
@@ -377,20 +377,6 @@ private:
     fused.replaceAllUsesWith(joined.getResults());
     fused.erase();
     product.op->erase();
-  }
-
-  /// The kernels and bytes that nano-fuse has counted.
-  static void countAgain(ProgramOp function) {
-    const DictionaryAttr counted = function.getTrafficAttr();
-    if (!counted)
-      return;
-    Builder b(function.getContext());
-    const Traffic now = measureTraffic(function);
-    NamedAttrList entries(counted);
-    entries.set("kernels", b.getI64IntegerAttr(now.kernels));
-    entries.set("bytes", b.getI64IntegerAttr(now.bytes));
-    entries.set("bytes_floor", b.getI64IntegerAttr(trafficFloor(function)));
-    function.setTrafficAttr(entries.getDictionary(function.getContext()));
   }
 
   machine::Machine rates;

@@ -163,7 +163,7 @@ private:
   /// The next value, made of x [T, C].
   Value step(Value x) {
     const int64_t columns = x.shape[1];
-    switch (pick(0, 22)) {
+    switch (pick(0, 23)) {
     case 0:
     case 1:
       return linear(norm(x, chance(30)), randomWidth(), randomFloat());
@@ -252,6 +252,8 @@ private:
       return indexed(x);
     case 21:
       return routed(x);
+    case 22:
+      return binary("add", x, branches(cast(norm(x, false), x.element)));
     default:
       return chance(50) ? elementwise(x) : mixed(x);
     }

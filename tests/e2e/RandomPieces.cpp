@@ -45,6 +45,30 @@ ModelText::Value RandomPieces::linear(Value x, int64_t columns, const std::strin
   return matmul(x, weight, false, transpose, {T, columns}, element);
 }
 
+ModelText::Value RandomPieces::branches(Value x) {
+  const bool transpose = chance(70);
+  auto product = [&](Value factor, int64_t columns, double deviation) {
+    const int64_t inner = factor.shape[1];
+    Value stored = parameter(transpose ? Shape{columns, inner} : Shape{inner, columns}, "f32",
+                             deviation / std::sqrt(static_cast<double>(inner)));
+    Value weight = cast(chance(70) ? times(stored, 1.1) : stored, x.element);
+    return matmul(factor, weight, false, transpose, {T, columns}, x.element);
+  };
+  std::vector<Value> parts;
+  for (int64_t left = pick(2, 4); left > 0; --left)
+    parts.push_back(product(x, chance(80) ? 16 * pick(1, 3) : randomWidth(), 0.8));
+  std::optional<Value> sum;
+  for (Value part : parts) {
+    if (chance(40)) // one that reads another
+      for (const Value &gate : parts)
+        if (gate.name != part.name && gate.shape == part.shape)
+          part = binary("mul", unary("sigmoid", gate), part);
+    Value back = product(chance(70) ? unary("tanh", part) : part, x.shape[1], 0.4);
+    sum = sum ? binary("add", *sum, back) : back;
+  }
+  return *sum;
+}
+
 //===- Pieces of models --------------------------------------------------------===//
 
 ModelText::Value RandomPieces::norm(Value given, bool centers) {

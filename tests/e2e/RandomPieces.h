@@ -29,6 +29,8 @@ protected:
   Value embed(int64_t width);
   /// x [T, K] · a parameter, [T, N].
   Value linear(Value x, int64_t columns, const std::string &element);
+  /// Products of one x, each by a function of a parameter, and the sum of products of theirs.
+  Value branches(Value x);
 
   // Along the last dimension, of any rank.
   /// x/√(mean x² + ε); LayerNorm when `centers`.

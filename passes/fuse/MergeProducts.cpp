@@ -1,0 +1,512 @@
+// nano-merge-products: matrix products that share an operand become one.
+//
+//   %q = nano.matmul %x, %wq {transpose_b}          %w = nano.concat %wq, %wk dim 0
+//   %k = nano.matmul %x, %wk {transpose_b}     ⇒    %p = nano.matmul %x, %w {transpose_b}
+//                                                   %q = nano.slice %p … ; %k = nano.slice %p …
+//
+//   %a = nano.matmul %dq, %wq                  ⇒    %d = nano.concat %dq, %dk dim 1
+//   %y = nano.matmul %dk, %wk add %a                %y = nano.matmul %d, %w
+//
+// A library reaches more of a GPU's speed on wide products than on narrow ones, reads %x once, and
+// has one command to begin and end; a sum of products need not cross memory between them. Slices
+// and concats are views, so that nothing is moved: what makes the parts writes them side by side.
+// Where it cannot, or where a slice would keep memory that is needed, products stay apart.
+//
+// It runs last on tensors, after nano-fuse-products, so that only what the library computes is
+// merged, and kernels are final: they say what is written and read.
+#include "ir/graph/GraphBuilder.h"
+#include "ir/graph/Traffic.h"
+#include "ir/graph/Values.h"
+#include "ir/machine/Machine.h"
+#include "ir/step/Step.h"
+#include "passes/DetailRemark.h"
+#include "passes/Passes.h"
+#include "passes/fuse/TensorLives.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <map>
+
+namespace nano {
+#define GEN_PASS_DEF_MERGEPRODUCTS
+#include "passes/Passes.h.inc"
+} // namespace nano
+
+using namespace mlir;
+using namespace nano;
+using namespace nano::graph;
+
+namespace {
+
+/// What memory moves at least: rows that begin and end at multiples of it cost no byte more than
+/// rows that lie one behind the other.
+constexpr int64_t sectorBytes = 32;
+
+/// A product that may be part of another: of two matrices, without a factor.
+MatmulOp plainProduct(Operation *op) {
+  auto product = dyn_cast_if_present<MatmulOp>(op);
+  if (!product || tensorType(product).getRank() != 2 || product.getTransposeA() ||
+      !product.getAlpha().isExactlyValue(1.0) ||
+      (product.getAddend() && !product.getBeta().isExactlyValue(1.0)))
+    return {};
+  return product;
+}
+
+int64_t columnsOf(MatmulOp product) { return tensorType(product).getDimSize(1); }
+int64_t innerOf(MatmulOp product) { return tensorType(product.getA()).getDimSize(1); }
+
+machine::ElementType elementOf(MatmulOp product) {
+  return tensorType(product.getA()).getElementTypeBitWidth() == 16 ? machine::ElementType::BF16
+                                                                   : machine::ElementType::F32;
+}
+
+/// True when everyone who reads `value` can read it with these strides: it is a part of wider rows.
+bool takesStrides(Value value, ArrayRef<int64_t> strides) {
+  const RankedTensorType type = tensorType(value);
+  const auto memref = MemRefType::get(type.getShape(), type.getElementType(),
+                                      StridedLayoutAttr::get(value.getContext(), 0, strides));
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto reshape = dyn_cast<ReshapeOp>(user)) {
+      const auto shown =
+          step::reshapeStrides(type.getShape(), strides, tensorType(reshape).getShape());
+      return shown && takesStrides(reshape, *shown);
+    }
+    if (auto product = dyn_cast<MatmulOp>(user))
+      return product.getAddend() != value && step::matrixLayout(memref).has_value();
+    if (auto fused = dyn_cast<FusedOp>(user))
+      return llvm::none_of(fused.getBody().getArgument(use.getOperandNumber()).getUsers(),
+                           llvm::IsaPred<GatherOp>);
+    return isa<AttentionOp, AttentionGradOp>(user);
+  });
+}
+
+/// True when what makes the matrix `value` can make it as columns of rows of `stride` elements, and
+/// all that read it can find it there.
+bool canBeColumns(Value value, int64_t stride) {
+  SmallVector<int64_t> strides = {stride, 1};
+  while (auto reshape = value.getDefiningOp<ReshapeOp>()) {
+    auto source = step::reshapeStrides(tensorType(value).getShape(), strides,
+                                       tensorType(reshape.getX()).getShape());
+    if (!source)
+      return false;
+    strides = *source;
+    value = reshape.getX();
+  }
+  return isa_and_present<FusedOp, AttentionOp, AttentionGradOp>(value.getDefiningOp()) &&
+         takesStrides(value, strides);
+}
+
+/// Whether `value` is there before an op, or what makes it can be done before it.
+bool canMoveBefore(Value value, Operation *before) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->isBeforeInBlock(before))
+    return true;
+  if (auto load = dyn_cast<LoadOp>(op)) {
+    for (Operation *between = before; between != op; between = between->getNextNode())
+      if (auto store = dyn_cast<StoreOp>(between);
+          store && store.getSymbolAttr() == load.getSymbolAttr())
+        return false;
+    return true;
+  }
+  return isa<FusedOp, ReshapeOp, SliceOp, ConstantOp>(op) &&
+         llvm::all_of(op->getOperands(),
+                      [&](Value operand) { return canMoveBefore(operand, before); });
+}
+
+void moveBefore(Value value, Operation *before) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->isBeforeInBlock(before))
+    return;
+  for (Value operand : op->getOperands())
+    moveBefore(operand, before);
+  op->moveBefore(before);
+}
+
+/// True for a matrix whose rows are whole sectors.
+bool areWholeSectors(RankedTensorType matrix) {
+  return matrix.getDimSize(1) * (matrix.getElementTypeBitWidth() / 8) % sectorBytes == 0;
+}
+
+/// Matrices that lie side by side along `dim`, in this order, and the tensor that holds them once
+/// one is needed.
+struct Bundle {
+  SmallVector<Value> parts;
+  int64_t dim = 0;
+  ConcatOp whole;
+};
+
+/// Products that are added up, in order: each but the first has the one before as its addend.
+using Sum = SmallVector<MatmulOp>;
+
+/// The dimension of B along which lie columns of the result, and that which is summed over.
+int64_t columnDim(MatmulOp product) { return product.getTransposeB() ? 0 : 1; }
+int64_t innerDim(MatmulOp product) { return product.getTransposeB() ? 1 : 0; }
+
+/// Merges the products of one program.
+class Merger {
+public:
+  Merger(ProgramOp function, const machine::Machine &rates, int64_t mostBytes, bool report)
+      : block(function.getBody().front()), lives(block), rates(rates), mostBytes(mostBytes),
+        report(report) {}
+
+  /// Says whether it changed anything.
+  bool run();
+
+private:
+  void gather();
+  void bundle(ArrayRef<MatmulOp> products, int64_t dim);
+  bool canBePart(Value weight, int64_t dim) const;
+  SmallVector<MatmulOp> neighbours(ArrayRef<MatmulOp> products, int64_t dim) const;
+
+  std::string obstacleToSlice(MatmulOp product, int64_t columns, Operation *first) const;
+  std::string obstacleToTerm(MatmulOp product, int64_t inner) const;
+  std::string lossOf(ArrayRef<MatmulOp> products, int64_t columns, int64_t inner, bool adds) const;
+  double secondsOf(MatmulOp like, int64_t columns, int64_t inner, bool adds) const;
+  bool weightsFit(ArrayRef<MatmulOp> products, Operation *before) const;
+
+  void mergeSharing(ArrayRef<MatmulOp> products);
+  void mergeSum(const Sum &sum);
+  Value weightsOf(ArrayRef<MatmulOp> products, Operation *before);
+
+  void explain(MatmulOp product, const Twine &text) const {
+    if (report)
+      emitDetail(product) << text;
+  }
+
+  Block &block;
+  TensorLives lives;
+  const machine::Machine &rates;
+  const int64_t mostBytes;
+  const bool report;
+  /// Products by what they share: A, whether B is transposed, and the result's element type.
+  llvm::MapVector<std::tuple<Value, unsigned, Type>, SmallVector<MatmulOp>> sharing;
+  SmallVector<Sum> sums;
+  SmallVector<Bundle> bundles;
+  llvm::DenseMap<Value, std::pair<size_t, size_t>> places; ///< a weight's bundle, and where in it
+  llvm::SetVector<Operation *> merged;
+};
+
+bool Merger::run() {
+  gather();
+  for (auto &[key, products] : sharing)
+    bundle(products, columnDim(products.front()));
+  for (const Sum &sum : sums)
+    bundle(sum, innerDim(sum.front()));
+  for (auto &[key, products] : sharing)
+    mergeSharing(products);
+  for (const Sum &sum : sums)
+    mergeSum(sum);
+  for (Operation *op : merged)
+    op->dropAllReferences();
+  for (Operation *op : merged)
+    op->erase();
+  return !merged.empty();
+}
+
+void Merger::gather() {
+  llvm::DenseSet<Operation *> summed;
+  for (Operation &op : llvm::reverse(block)) {
+    Sum sum;
+    for (MatmulOp product = plainProduct(&op); product && summed.insert(product).second;) {
+      sum.push_back(product);
+      MatmulOp next =
+          product.getAddend() ? plainProduct(product.getAddend().getDefiningOp()) : MatmulOp();
+      const bool goesOn = next && next->hasOneUse() && next.getType() == product.getType() &&
+                          next.getTransposeB() == product.getTransposeB() &&
+                          elementOf(next) == elementOf(product);
+      product = goesOn ? next : MatmulOp();
+    }
+    if (sum.size() > 1)
+      sums.push_back(Sum(llvm::reverse(sum)));
+  }
+  std::reverse(sums.begin(), sums.end());
+  for (MatmulOp product : block.getOps<MatmulOp>())
+    if (plainProduct(product) && !product.getAddend())
+      sharing[{product.getA(), product.getTransposeB(), tensorType(product).getElementType()}]
+          .push_back(product);
+  sharing.remove_if([](auto &entry) { return entry.second.size() < 2; });
+  // What is read last stands last in a bundle, so that all but it are neighbours.
+  for (auto &[key, products] : sharing)
+    llvm::stable_sort(products,
+                      [&](MatmulOp x, MatmulOp y) { return lives.of(x).end < lives.of(y).end; });
+}
+
+/// True for a matrix that a kernel makes, for products and kernels, and can make as a part of
+/// another.
+bool Merger::canBePart(Value weight, int64_t dim) const {
+  const RankedTensorType type = tensorType(weight);
+  return isa_and_present<FusedOp>(weight.getDefiningOp()) &&
+         llvm::all_of(weight.getUsers(), llvm::IsaPred<MatmulOp, FusedOp>) &&
+         (dim == 0 || (areWholeSectors(type) && takesStrides(weight, {2 * type.getDimSize(1), 1})));
+}
+
+/// Puts the weights of these products that can be parts, and are none yet, into a bundle.
+void Merger::bundle(ArrayRef<MatmulOp> products, int64_t dim) {
+  Bundle made{.parts = {}, .dim = dim, .whole = {}};
+  for (MatmulOp product : products) {
+    const Value weight = product.getB();
+    if (!places.contains(weight) && canBePart(weight, dim)) {
+      places[weight] = {bundles.size(), made.parts.size()};
+      made.parts.push_back(weight);
+    }
+  }
+  bundles.push_back(std::move(made));
+}
+
+/// The most of the products, in the order of their weights, whose weights are neighbours in a
+/// bundle along `dim`.
+SmallVector<MatmulOp> Merger::neighbours(ArrayRef<MatmulOp> products, int64_t dim) const {
+  std::map<std::pair<size_t, size_t>, MatmulOp> byPlace;
+  for (MatmulOp product : products)
+    if (auto place = places.find(product.getB());
+        place != places.end() && bundles[place->second.first].dim == dim)
+      byPlace.try_emplace(place->second, product);
+  SmallVector<MatmulOp> most, run;
+  std::pair<size_t, size_t> next;
+  for (auto [place, product] : byPlace) {
+    if (place != next)
+      run.clear();
+    run.push_back(product);
+    next = {place.first, place.second + 1};
+    if (run.size() > most.size())
+      most = run;
+  }
+  return most;
+}
+
+//===- What stands against it ---------------------------------------------------------------===//
+
+/// Of a product like another, with so many columns and such an inner dimension, and its command.
+double Merger::secondsOf(MatmulOp like, int64_t columns, int64_t inner, bool adds) const {
+  const double rows = double(tensorType(like).getDimSize(0)), n = double(columns),
+               k = double(inner);
+  const double factorBytes = tensorType(like.getA()).getElementTypeBitWidth() / 8.0,
+               resultBytes = tensorType(like).getElementTypeBitWidth() / 8.0;
+  const double bytes = factorBytes * (rows * k + k * n) + resultBytes * rows * n * (adds ? 2 : 1);
+  return rates.product(tensorType(like).getDimSize(0), columns, inner, 1, elementOf(like), bytes) +
+         rates.command();
+}
+
+/// Why the products are faster apart than as one of so many columns and such an inner dimension, or
+/// nothing.
+std::string Merger::lossOf(ArrayRef<MatmulOp> products, int64_t columns, int64_t inner,
+                           bool adds) const {
+  double apart = 0;
+  for (MatmulOp product : products)
+    apart += secondsOf(product, columnsOf(product), innerOf(product), bool(product.getAddend()));
+  return secondsOf(products.front(), columns, inner, adds) < apart
+             ? ""
+             : "that is predicted to be faster";
+}
+
+/// Why the product's result cannot be columns of one of so many, computed before `first`; or
+/// nothing.
+std::string Merger::obstacleToSlice(MatmulOp product, int64_t columns, Operation *first) const {
+  if (!places.contains(product.getB()))
+    return "its weight is not made by a kernel for products alone";
+  if (!areWholeSectors(tensorType(product)))
+    return "its rows are no multiple of 32 bytes";
+  if (!takesStrides(product, {columns, 1}))
+    return "what reads it needs rows that lie one behind the other";
+  if (!canMoveBefore(product.getB(), first))
+    return "its weight is made after the first product";
+  return "";
+}
+
+/// Why the product cannot be a part of a sum over so many elements, or nothing.
+std::string Merger::obstacleToTerm(MatmulOp product, int64_t inner) const {
+  if (!places.contains(product.getB()))
+    return "its weight is not made by a kernel for products alone";
+  if (!areWholeSectors(tensorType(product.getA())))
+    return "rows of its left operand are no multiple of 32 bytes";
+  if (!canBeColumns(product.getA(), inner))
+    return "its left operand cannot be made as a part of wider rows";
+  return "";
+}
+
+/// Whether all weights of the products' bundle can be there before an op, and memory has room for
+/// it.
+bool Merger::weightsFit(ArrayRef<MatmulOp> products, Operation *before) const {
+  MatmulOp any = products.front();
+  const Bundle &of = bundles[places.lookup(any.getB()).first];
+  return lives.fit(of.parts, mostBytes) &&
+         llvm::all_of(of.parts, [&](Value part) { return canMoveBefore(part, before); });
+}
+
+//===- Merging ------------------------------------------------------------------------------===//
+
+/// The weights of products that are neighbours, side by side, for an op that `before` stands
+/// behind.
+Value Merger::weightsOf(ArrayRef<MatmulOp> products, Operation *before) {
+  MatmulOp like = products.front();
+  auto [number, first] = places.lookup(like.getB());
+  Bundle &of = bundles[number];
+  auto joined = [&](ArrayRef<Value> parts) {
+    SmallVector<int64_t> shape(tensorType(parts.front()).getShape());
+    shape[of.dim] = 0;
+    for (Value part : parts)
+      shape[of.dim] += tensorType(part).getDimSize(of.dim);
+    return tensorType(parts.front()).clone(shape);
+  };
+  for (Value part : of.parts)
+    moveBefore(part, before);
+  OpBuilder builder(before);
+  if (!of.whole) {
+    lives.join(of.parts);
+    of.whole =
+        ConcatOp::create(builder, of.parts.front().getLoc(), joined(of.parts), of.parts, of.dim);
+  }
+  moveBefore(of.whole, before);
+  if (products.size() == of.parts.size())
+    return of.whole;
+  int64_t start = 0;
+  for (Value part : ArrayRef(of.parts).take_front(first))
+    start += tensorType(part).getDimSize(of.dim);
+  const ArrayRef<Value> taken = ArrayRef(of.parts).slice(first, products.size());
+  return SliceOp::create(builder, of.whole.getLoc(), joined(taken), of.whole, of.dim, start);
+}
+
+void Merger::mergeSharing(ArrayRef<MatmulOp> products) {
+  int64_t columns = 0;
+  for (MatmulOp product : products)
+    columns += columnsOf(product);
+  Operation *first = products.front();
+  for (MatmulOp product : products)
+    if (product->isBeforeInBlock(first))
+      first = product;
+  SmallVector<MatmulOp> able;
+  for (MatmulOp product : products)
+    if (std::string text = obstacleToSlice(product, columns, first); text.empty())
+      able.push_back(product);
+    else
+      explain(product, "apart from others of the same operand: " + text);
+
+  SmallVector<MatmulOp> taken = neighbours(able, columnDim(products.front()));
+  for (; taken.size() > 1; taken.pop_back()) {
+    columns = 0;
+    for (MatmulOp product : taken)
+      columns += columnsOf(product);
+    const SmallVector<Value> results(taken.begin(), taken.end());
+    std::string obstacle;
+    if (!lives.fit(results, mostBytes))
+      obstacle = "the others would be held in memory as long as it is";
+    else if (!weightsFit(taken, first))
+      obstacle = "copies of weights would be held in memory for longer";
+    else
+      obstacle = lossOf(taken, columns, innerOf(taken.front()), /*adds=*/false);
+    if (obstacle.empty())
+      break;
+    explain(taken.back(), "apart from others of the same operand: " + obstacle);
+  }
+  if (taken.size() < 2)
+    return;
+
+  lives.join(SmallVector<Value>(taken.begin(), taken.end()));
+  const Value weights = weightsOf(taken, first);
+  OpBuilder builder(first);
+  SmallVector<Location> lines;
+  for (MatmulOp product : taken)
+    lines.push_back(product.getLoc());
+  MatmulOp like = taken.front();
+  const RankedTensorType type = tensorType(like);
+  auto whole = MatmulOp::create(builder, builder.getFusedLoc(lines),
+                                type.clone({type.getDimSize(0), columns}), like.getA(), weights,
+                                /*transposeA=*/false, like.getTransposeB());
+  int64_t start = 0;
+  for (MatmulOp product : taken) {
+    auto part = SliceOp::create(builder, product.getLoc(), product.getType(), whole, 1, start);
+    product.getResult().replaceAllUsesWith(part);
+    start += columnsOf(product);
+    explain(product, "one product with others of the same operand");
+    merged.insert(product);
+  }
+}
+
+void Merger::mergeSum(const Sum &sum) {
+  if (llvm::any_of(sum, [&](MatmulOp product) { return merged.contains(product); }))
+    return;
+  int64_t inner = 0;
+  for (MatmulOp product : sum)
+    inner += innerOf(product);
+  SmallVector<MatmulOp> able;
+  llvm::DenseSet<Value> factors;
+  for (MatmulOp product : sum) {
+    std::string text = obstacleToTerm(product, inner);
+    if (text.empty() && !factors.insert(product.getA()).second)
+      text = "its left operand is that of another";
+    if (text.empty())
+      able.push_back(product);
+    else
+      explain(product, "apart from others of the same sum: " + text);
+  }
+  const SmallVector<MatmulOp> taken = neighbours(able, innerDim(sum.front()));
+  if (taken.size() < 2)
+    return;
+  inner = 0;
+  SmallVector<Value> parts;
+  SmallVector<Location> lines;
+  for (MatmulOp product : taken) {
+    inner += innerOf(product);
+    parts.push_back(product.getA());
+    lines.push_back(product.getLoc());
+  }
+  MatmulOp begin = sum.front(), last = sum.back();
+  const bool adds = begin.getAddend() || taken.size() < sum.size();
+  std::string obstacle;
+  if (!lives.fit(parts, mostBytes))
+    obstacle = "left operands would be held in memory for longer";
+  else if (!weightsFit(taken, last))
+    obstacle = "copies of weights would be held in memory for longer";
+  else
+    obstacle = lossOf(taken, columnsOf(last), inner, adds);
+  if (!obstacle.empty())
+    return explain(last, "apart from others of the same sum: " + obstacle);
+
+  // The others add up first.
+  Value addend = begin.getAddend();
+  for (MatmulOp product : sum) {
+    if (llvm::is_contained(taken, product)) {
+      explain(product, "one product with others of the same sum");
+      continue;
+    }
+    product.getAddendMutable().assign(addend ? ValueRange(addend) : ValueRange());
+    addend = product;
+  }
+  lives.join(parts);
+  const Value weights = weightsOf(taken, last);
+  OpBuilder builder(last->getContext());
+  builder.setInsertionPointAfter(last);
+  const RankedTensorType type = tensorType(parts.front());
+  const Value side = ConcatOp::create(builder, parts.front().getLoc(),
+                                      type.clone({type.getDimSize(0), inner}), parts, 1);
+  auto whole = MatmulOp::create(builder, builder.getFusedLoc(lines), last.getType(), side, weights,
+                                /*transposeA=*/false, last.getTransposeB());
+  last.getResult().replaceAllUsesWith(whole);
+  if (addend)
+    whole.getAddendMutable().assign(addend);
+  merged.insert(taken.begin(), taken.end());
+}
+
+struct MergeProducts : nano::impl::MergeProductsBase<MergeProducts> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    llvm::Expected<machine::Machine> rates = machine::load(machine);
+    if (!rates) {
+      emitError(module.getLoc()) << "nano-merge-products: " << llvm::toString(rates.takeError());
+      return signalPassFailure();
+    }
+    int64_t mostBytes = 0;
+    for (auto function : module.getOps<ProgramOp>())
+      if (!function.isExternal())
+        mostBytes = std::max(mostBytes, TensorLives(function.getBody().front()).most());
+    for (auto function : module.getOps<ProgramOp>())
+      if (!function.isExternal() && Merger(function, *rates, mostBytes, report).run())
+        nano::countTrafficAgain(function);
+  }
+};
+
+} // namespace
