@@ -98,8 +98,9 @@ bool canBeColumns(Value value, int64_t stride) {
          takesStrides(value, strides);
 }
 
-/// Whether `value` is there before an op, or what makes it can be done before it.
-bool canMoveBefore(Value value, Operation *before) {
+/// Whether `value` is there before an op, or can be: it is loaded, or made by one kernel of what
+/// is.
+bool canMoveBefore(Value value, Operation *before, bool byKernel = true) {
   Operation *op = value.getDefiningOp();
   if (!op || op->isBeforeInBlock(before))
     return true;
@@ -110,9 +111,11 @@ bool canMoveBefore(Value value, Operation *before) {
         return false;
     return true;
   }
-  return isa<FusedOp, ReshapeOp, SliceOp, ConstantOp>(op) &&
-         llvm::all_of(op->getOperands(),
-                      [&](Value operand) { return canMoveBefore(operand, before); });
+  const bool isKernel = isa<FusedOp>(op);
+  return (isKernel ? byKernel : isa<ReshapeOp, SliceOp, ConstantOp>(op)) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           return canMoveBefore(operand, before, byKernel && !isKernel);
+         });
 }
 
 void moveBefore(Value value, Operation *before) {

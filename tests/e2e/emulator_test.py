@@ -10,7 +10,7 @@ import json
 import os
 import unittest.mock
 
-from harness import GPT2, GPT124M, TINY, RunTest, main, read_bytes, run_command
+from harness import EOS, GPT2, GPT124M, TINY, RunTest, main, overrides, read_bytes, run_command
 from harness import train_losses, val_losses
 
 STEPS = 3
@@ -27,6 +27,23 @@ BLOCKS = {
     "global_batch": 256,
     "fp8": "mlp",
     "fp8_recipe": "block",
+}
+# Queries, keys and values of 64, 32 and 32 columns, a gate of 96.
+LLAMA = {
+    "num_layers": 1,
+    "model_dim": 64,
+    "num_heads": 4,
+    "num_kv_heads": 2,
+    "head_dim": 16,
+    "ffn_dim": 96,
+    "vocab_size": 257,
+    "eos_token": EOS,
+    "block_size": 64,
+    "seq_len": 128,
+    "val_seq_len": 128,
+    "global_batch": 512,
+    "num_iterations": 40,
+    "dtype": "bf16",
 }
 
 
@@ -110,6 +127,23 @@ class Emulator(RunTest):
         self.assertIn("matmul_sqrt_select", kernels)
         log, _ = self.emulate(plan, "fast", "fast", "--steps", 2)
         self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, "step")
+
+    def test_products_of_one_operand(self):
+        """Queries, keys and values, and a gate with what it gates, are products of one operand that
+        become one, on every number of ranks and in several micro-batches."""
+        wanted, _ = self.train(self.compile("llama", LLAMA, "cpu.plan"), "cpu", "--steps", 2)
+        words_of_graph = (*overrides(LLAMA), "--target", "cuda", "--stop-after", "fuse")
+        graph = self.ran("nanoc", "compile", "models/llama.cpp", *words_of_graph)
+        for columns in (64 + 32 + 32, 96 + 96):
+            # A sum over so many columns, and a product with so many.
+            self.assertRegex(graph, rf"nano.matmul .*\(tensor<128x{columns}xbf16>, tensor<{columns}x64xbf16>\)")
+            self.assertRegex(graph, rf"nano.matmul .*\{{transpose_b\}} .*-> tensor<128x{columns}xbf16>")
+        for dist in ("allreduce", "zero2"):
+            words = ("--target", "cuda", "--world", "1,2,4")
+            plan = self.compile("llama", {**LLAMA, "dist": dist}, f"{dist}.plan", *words)
+            for ranks in (1, 2, 4):
+                log, _ = self.emulate(plan, f"{dist}{ranks}", "fast", "--gpus", ranks, "--steps", 2)
+                self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, f"{dist}, {ranks} ranks")
 
     def test_head_in_kernels(self):
         """The head's product, in bf16 and in 8 bits, ends with the sums of its rows' exponentials; losses
