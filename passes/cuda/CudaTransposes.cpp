@@ -34,12 +34,11 @@ bool isTransposingCopy(step::TaskOp task) {
          ((liesTransposed(in) && liesInRows(out)) || (liesInRows(in) && liesTransposed(out)));
 }
 
-/// A task behind `after` that copies.
-static step::TaskOp copyTask(OpBuilder &b, step::TaskOp after, Value from, Value to) {
-  auto copy = step::TaskOp::create(b, after.getLoc(), from, to, after.getStream());
-  Block *block = b.createBlock(&copy.getBody(), {},
-                               step::tensorOf(cast<MemRefType>(from.getType())), after.getLoc());
-  graph::YieldOp::create(b, after.getLoc(), block->getArgument(0));
+step::TaskOp copyTask(OpBuilder &b, Location loc, Value from, Value to, uint64_t stream) {
+  auto copy = step::TaskOp::create(b, loc, from, to, stream);
+  Block *block =
+      b.createBlock(&copy.getBody(), {}, step::tensorOf(cast<MemRefType>(from.getType())), loc);
+  graph::YieldOp::create(b, loc, block->getArgument(0));
   b.setInsertionPointAfter(copy);
   return copy;
 }
@@ -219,12 +218,13 @@ static SmallVector<step::TaskOp> separateCopies(step::TaskOp task, StringRef why
   b.setInsertionPointAfter(separate);
   for (auto [value, out] : copies) {
     remarkTranspose(value.getLoc(), out, "the kernel that makes its operand " + why);
-    tasks.push_back(copyTask(b, separate, places[value], out));
+    tasks.push_back(copyTask(b, separate.getLoc(), places[value], out, separate.getStream()));
   }
   return tasks;
 }
 
-FailureOr<SmallVector<step::TaskOp>> separateTransposes(step::TaskOp task) {
+/// What lies transposed beside rows, as separateTransposes makes it, of one task.
+static FailureOr<SmallVector<step::TaskOp>> separateOutputs(step::TaskOp task) {
   Block &body = task.getBody().front();
   bool isAlone = body.getOperations().size() == 2 && !isa<graph::ReshapeOp>(body.front()) &&
                  body.front().getNumResults() > 1;
@@ -249,6 +249,17 @@ FailureOr<SmallVector<step::TaskOp>> separateTransposes(step::TaskOp task) {
   if (!parts.empty())
     return parts;
   return separateCopies(task, why);
+}
+
+FailureOr<SmallVector<step::TaskOp>> separateTransposes(step::TaskOp task) {
+  SmallVector<step::TaskOp> all;
+  for (step::TaskOp straight : straightenPermutes(task)) {
+    FailureOr<SmallVector<step::TaskOp>> parts = separateOutputs(straight);
+    if (failed(parts))
+      return failure();
+    llvm::append_range(all, *parts);
+  }
+  return all;
 }
 
 } // namespace nano::kernels

@@ -9,7 +9,19 @@ namespace nano::kernels {
 /// rows contiguous and the other the columns.
 bool isTransposingCopy(step::TaskOp task);
 
-/// Makes tasks of a task with outputs that lie transposed of which each is one kernel:
+/// A task that copies, which `b` inserts.
+step::TaskOp copyTask(mlir::OpBuilder &b, mlir::Location loc, mlir::Value from, mlir::Value to,
+                      uint64_t stream);
+
+/// Tasks in place of one that permutes what it reads so that neighbours lie far apart:
+/// - where it permutes all of it alike and works element by element, one that walks over the rows
+///   of what is read, with outputs that lie transposed;
+/// - else the task behind copies of what it permutes, in the order that it reads.
+/// Permutes by several batches, or of few rows or columns, stay as they are.
+llvm::SmallVector<step::TaskOp> straightenPermutes(step::TaskOp task);
+
+/// Straightens permutes, and makes tasks of a task with outputs that lie transposed of which each
+/// is one kernel:
 /// - the task as it is, where its kernel can write them (CudaTiles), or is a template of several
 ///   results;
 /// - two, where that takes rows that are too long to be gathered: what row reductions come to goes

@@ -72,7 +72,8 @@ INSTANTIATE_TEST_SUITE_P(Orders, Permute,
                                          Case{{4, 3, 8}, {1, 0, 2}}, Case{{4, 3, 17}, {2, 0, 1}},
                                          Case{{5, 2, 32}, {0, 2, 1}},
                                          Case{{2, 3, 4, 5}, {3, 1, 0, 2}},
-                                         Case{{6, 1, 16}, {2, 1, 0}}),
+                                         Case{{6, 1, 16}, {2, 1, 0}}, Case{{18, 3, 20}, {2, 1, 0}},
+                                         Case{{3, 20, 17}, {0, 2, 1}}),
                          testing::PrintToStringParamName());
 
 } // namespace
