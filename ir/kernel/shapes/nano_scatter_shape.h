@@ -25,10 +25,10 @@ constexpr int scatterRows = 32, scatterColumns = 256;
 constexpr int scatterPositions = scatterManyTokens * scatterSumThreads / 32,
               scatterManyColumns = 128;
 
-/// Rows of the table whose tokens a block of the sort counts at a time: a number of shared memory
-/// for each, of which every GPU's blocks can have 96 KiB.
+/// Rows of the table whose tokens a block of the sort counts at a time, which reads all ids for
+/// them: a number of shared memory for each, of which a block can have 227 KiB.
 NANO_BOTH constexpr int scatterSortRows(long long rows) {
-  constexpr int most = 24000;
+  constexpr int most = 58000;
   return int(divideUp(rows, divideUp(rows, most)));
 }
 /// Tokens that a block of the sort places: at most one a thread.

@@ -132,7 +132,7 @@ TEST(ScatterTemplate, FewCommonIdsManyRareOnes) {
 
 TEST(ScatterTemplate, RowsOfSeveralCounts) {
   std::mt19937_64 random(4);
-  const int rows = 50001;
+  const int rows = 120001;
   ASSERT_GT(rows, 2 * scatterSortRows(rows));
   auto any = [&] { return int(random() % rows); };
   check({.tokens = 700, .rows = rows, .columns = 8, .sums = false}, any, random);
