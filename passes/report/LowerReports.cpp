@@ -64,8 +64,8 @@ private:
 
   ReportKind kind;
   ModuleOp module;
-  SmallVector<Part> parts;
-  int64_t elements = 0; ///< of all ranks
+  SmallVector<SmallVector<Part>> reports; ///< the parts of each
+  int64_t elements = 0;                   ///< of all ranks
 };
 
 int64_t Numbers::membersOf(RankSet ranks) const {
@@ -104,21 +104,21 @@ void Numbers::add(ReportOp report) {
       part.value = AllReduceOp::create(builder, report.getLoc(), part.value.getType(), part.value,
                                        part.combiner, *report.getOver());
   elements += members * tensorType(report.getX()).getNumElements();
-  if (parts.empty()) {
-    parts = std::move(own);
-    return;
-  }
-  for (auto [all, part] : llvm::zip_equal(parts, own))
-    all.value = all.combiner == Combiner::sum
-                    ? g.add(all.value, part.value)
-                    : Value(MaxOp::create(builder, report.getLoc(), all.value.getType(), all.value,
-                                          part.value));
+  reports.push_back(std::move(own));
 }
 
 void Numbers::append(OpBuilder &builder, Location location, SmallVectorImpl<Value> &list) const {
   GraphBuilder g(builder, location);
   auto add = [&](Value number) { list.push_back(g.reshape(number, {1})); };
   const auto count = static_cast<double>(elements);
+  // Behind all of them, so that few kernels bring them together.
+  SmallVector<Part> parts = reports.front();
+  for (ArrayRef<Part> more : ArrayRef(reports).drop_front())
+    for (auto [all, part] : llvm::zip_equal(parts, more))
+      all.value = all.combiner == Combiner::sum
+                      ? g.add(all.value, part.value)
+                      : Value(MaxOp::create(builder, location, part.value.getType(), all.value,
+                                            part.value));
   if (kind == ReportKind::mean)
     return add(g.mul(parts.front().value, 1 / count));
   if (kind != ReportKind::histogram)

@@ -34,8 +34,8 @@ namespace {
 struct Group {
   SmallVector<StateOp> parameters;
   SmallVector<Location> locations;
-  int64_t every = 1;    ///< steps whose gradients it takes together
-  Value before, change; ///< Σp², Σd²
+  int64_t every = 1;                 ///< steps whose gradients it takes together
+  SmallVector<Value> before, change; ///< of each parameter Σp², Σd²
 };
 
 struct ReportNorms : public nano::impl::ReportNormsBase<ReportNorms> {
@@ -81,12 +81,8 @@ void ReportNorms::addChange(StoreOp store, Group &group) {
     old = g.load(store.getSymbol(), store.getValue().getType());
   old = g.toF32(old);
   const Value change = g.sub(g.toF32(store.getValue()), old);
-  auto addTo = [&](Value &sum, Value x) {
-    const Value squares = g.sumAll(g.mul(x, x));
-    sum = sum ? g.add(sum, squares) : squares;
-  };
-  addTo(group.before, old);
-  addTo(group.change, change);
+  group.before.push_back(g.sumAll(g.mul(old, old)));
+  group.change.push_back(g.sumAll(g.mul(change, change)));
 }
 
 StateOp ReportNorms::gradientOf(StateOp parameter) {
@@ -161,10 +157,18 @@ LogicalResult ReportNorms::report(ProgramOp function) {
     auto report = [&](const char *name, ReportKind kind, Value x) {
       ReportOp::create(builder, location, name + optimizer.str(), kind, x, RankSetAttr());
     };
-    const Value zero = g.scalar(0), norm = g.sqrt(group.before);
+    // Behind all updates, so that few kernels add them all.
+    auto sum = [&](ArrayRef<Value> parts) {
+      Value all = parts.front();
+      for (Value part : parts.drop_front())
+        all = g.add(all, part);
+      return all;
+    };
+    const Value before = sum(group.before), change = sum(group.change), zero = g.scalar(0),
+                norm = g.sqrt(before);
     report("param_norm/", ReportKind::norm, norm);
     report("update_ratio/", ReportKind::mean,
-           g.select(Predicate::gt, group.before, zero, g.div(g.sqrt(group.change), norm), zero));
+           g.select(Predicate::gt, before, zero, g.div(g.sqrt(change), norm), zero));
   }
   return success();
 }
