@@ -4,7 +4,7 @@
 #include "compiler/CrashMessage.h"
 #include "compiler/Frontend.h"
 #include "compiler/HostMessages.h"
-#include "runtime/plan/InputFile.h"
+#include "files/InputFile.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/Driver.h"
-#include "runtime/plan/Status.h"
+#include "files/Status.h"
 
 #include <string>
 

@@ -1,9 +1,9 @@
 // Kernels of the model's own: declarations, calls as nano.custom, and derivatives as regions of it.
 #include "compiler/Recorder.h"
 
+#include "files/InputFile.h"
 #include "ir/graph/Custom.h"
 #include "ir/graph/TableOps.h"
-#include "runtime/plan/InputFile.h"
 
 #include "llvm/ADT/STLExtras.h"
 

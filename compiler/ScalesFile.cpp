@@ -1,9 +1,9 @@
 // Reads files of static FP8 scales.
 #include "compiler/ScalesFile.h"
 
+#include "files/InputFile.h"
 #include "ir/machine/JsonFile.h"
 #include "passes/fp8/Policy.h"
-#include "runtime/plan/InputFile.h"
 
 #include "llvm/Support/JSON.h"
 

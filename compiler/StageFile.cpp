@@ -2,9 +2,9 @@
 #include "compiler/StageFile.h"
 
 #include "compiler/HostCompiler.h"
+#include "files/InputFile.h"
 #include "ir/graph/Program.h"
 #include "ir/step/Step.h"
-#include "runtime/plan/InputFile.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"

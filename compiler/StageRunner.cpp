@@ -5,11 +5,11 @@
 #include "compiler/TraceModel.h"
 
 #include "codegen/cpu/NativeCode.h"
+#include "files/Digest.h"
 #include "ir/graph/ModelError.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "passes/DetailRemark.h"
-#include "runtime/plan/Digest.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"

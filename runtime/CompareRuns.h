@@ -2,10 +2,10 @@
 // which they part.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Progress.h"
 #include "runtime/Start.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,10 +2,10 @@
 // asks for it, so that nanorun links none of them.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Phases.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <chrono>
 #include <cstdint>

@@ -6,9 +6,9 @@
 // between steps, a validation or a checkpoint, is left out.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Device.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/plan/Status.h"
 
 #include <condition_variable>
 #include <cstddef>

@@ -1,10 +1,10 @@
 // Runs the validation program over shards, and the sampling program over a prompt or documents.
 #include "runtime/Evaluate.h"
 
+#include "files/InputFile.h"
 #include "runtime/data/BatchReader.h"
 #include "runtime/files/FileWriter.h"
 #include "runtime/files/Safetensors.h"
-#include "runtime/plan/InputFile.h"
 
 #include <algorithm>
 #include <charconv>

@@ -2,11 +2,11 @@
 // prompt, the log-probabilities of documents.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/LoneProgram.h"
 #include "runtime/NextLogits.h"
 #include "runtime/Progress.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <string>

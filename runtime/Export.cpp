@@ -1,11 +1,11 @@
 // Lays parameters out as the mapping says and writes the folder.
 #include "runtime/Export.h"
 
+#include "files/Digest.h"
+#include "files/InputFile.h"
 #include "runtime/NonFinite.h"
 #include "runtime/files/FileWriter.h"
 #include "runtime/files/ModelConfig.h"
-#include "runtime/plan/Digest.h"
-#include "runtime/plan/InputFile.h"
 
 #include <algorithm>
 #include <cerrno>

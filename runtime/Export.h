@@ -2,9 +2,9 @@
 // as the model file states them, with files of a tokenizer beside.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/States.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <string>
 #include <vector>

@@ -2,9 +2,9 @@
 // as a table, as log lines, and as a file of static scales.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Device.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <array>
 #include <cstdint>

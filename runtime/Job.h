@@ -2,6 +2,7 @@
 // can be written.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Log.h"
 #include "runtime/Phases.h"
 #include "runtime/Progress.h"
@@ -15,7 +16,6 @@
 #include "runtime/files/FileWriter.h"
 #include "runtime/files/RunFolder.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,8 +1,8 @@
 // The machine-readable log.
 #include "runtime/Log.h"
 
+#include "files/JsonDepth.h"
 #include "runtime/Version.h"
-#include "runtime/plan/JsonDepth.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <cmath>

@@ -31,13 +31,13 @@
 // "first_step", and what programs took once when they ran for the first time.
 #pragma once
 
+#include "files/OutputFile.h"
+#include "files/Status.h"
 #include "runtime/Energy.h"
 #include "runtime/Fp8Report.h"
 #include "runtime/Phases.h"
 #include "runtime/Reports.h"
-#include "runtime/plan/OutputFile.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <optional>

@@ -2,11 +2,11 @@
 // trained model.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Progress.h"
 #include "runtime/Start.h"
 #include "runtime/comm/LocalCommunicator.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <initializer_list>

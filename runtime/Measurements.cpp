@@ -1,7 +1,7 @@
 // Packs commands as their places in the plan.
 #include "runtime/Measurements.h"
 
-#include "runtime/plan/InputFile.h"
+#include "files/InputFile.h"
 
 #include <cstring>
 #include <functional>

@@ -1,9 +1,9 @@
 // What devices measured, as text that ranks send each other.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Device.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <string>
 #include <vector>

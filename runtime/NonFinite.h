@@ -2,9 +2,9 @@
 // that each command writes.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Device.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <optional>

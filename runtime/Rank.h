@@ -1,6 +1,7 @@
 // One rank's part of a training run.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Device.h"
 #include "runtime/Energy.h"
 #include "runtime/Fp8Report.h"
@@ -11,7 +12,6 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/data/Loader.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <functional>

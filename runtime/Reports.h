@@ -2,9 +2,9 @@
 // ranks, told to the log, the progress line and TensorBoard. docs/reports.md has the rules.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Device.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <string>

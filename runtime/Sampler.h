@@ -2,11 +2,11 @@
 // time.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/NextLogits.h"
 #include "runtime/Progress.h"
 #include "runtime/Start.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <functional>

@@ -2,13 +2,13 @@
 // a checkpoint, and scalars.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Device.h"
 #include "runtime/data/BatchReader.h"
 #include "runtime/files/Checkpoint.h"
 #include "runtime/files/ImportedTensors.h"
 #include "runtime/files/StoredTensors.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <functional>

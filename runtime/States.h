@@ -2,11 +2,11 @@
 // copy of the model is held.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/StateRuns.h"
 #include "runtime/files/FileWriter.h"
 #include "runtime/files/StoredTensors.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <functional>

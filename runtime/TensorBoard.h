@@ -6,10 +6,10 @@
 // SessionLog says from which step on; TensorBoard then forgets what earlier files have from there.
 #pragma once
 
+#include "files/OutputFile.h"
+#include "files/Status.h"
 #include "runtime/Log.h"
 #include "runtime/Reports.h"
-#include "runtime/plan/OutputFile.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <optional>

@@ -11,11 +11,11 @@
 // When one rank fails, all end, with the first one's error.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Progress.h"
 #include "runtime/Start.h"
 #include "runtime/comm/Crew.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <chrono>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // The tuning file: JSON, algorithms as hexadecimal text.
 #include "runtime/Tuning.h"
+#include "files/InputFile.h"
+#include "files/JsonDepth.h"
 #include "runtime/files/FileWriter.h"
-#include "runtime/plan/InputFile.h"
-#include "runtime/plan/JsonDepth.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

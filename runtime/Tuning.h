@@ -2,8 +2,8 @@
 // commands' candidates.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/files/BuildCache.h"
-#include "runtime/plan/Status.h"
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Runs code that may crash, as a faulty kernel does, in a process of its own.
 #pragma once
 
-#include "runtime/plan/Status.h"
+#include "files/Status.h"
 
 #include <functional>
 #include <string>

@@ -1,7 +1,7 @@
 // The kernels of a module as native code.
 #pragma once
 
-#include "runtime/plan/Status.h"
+#include "files/Status.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

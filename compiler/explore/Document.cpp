@@ -8,7 +8,7 @@
 #include "compiler/inspect/StepFacts.h"
 #include "compiler/simulate/Costs.h"
 #include "compiler/simulate/Simulator.h"
-#include "runtime/plan/InputFile.h"
+#include "files/InputFile.h"
 #include "runtime/plan/Messages.h"
 #include "runtime/plan/Operands.h"
 #include "runtime/plan/Work.h"

@@ -3,9 +3,9 @@
 
 #include "compiler/explore/Explore.h"
 #include "compiler/explore/PassRecords.h"
+#include "files/Status.h"
 #include "ir/machine/Machine.h"
 #include "runtime/plan/PlanFile.h"
-#include "runtime/plan/Status.h"
 
 #include "llvm/Support/JSON.h"
 

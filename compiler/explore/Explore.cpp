@@ -6,7 +6,7 @@
 #include "compiler/explore/Page.h"
 #include "compiler/explore/RunFiles.h"
 #include "compiler/inspect/StepFacts.h"
-#include "runtime/plan/OutputFile.h"
+#include "files/OutputFile.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/Path.h"

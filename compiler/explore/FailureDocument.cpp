@@ -4,7 +4,7 @@
 
 #include "compiler/explore/Json.h"
 #include "compiler/explore/PassesJson.h"
-#include "runtime/plan/InputFile.h"
+#include "files/InputFile.h"
 
 #include "llvm/Support/raw_ostream.h"
 

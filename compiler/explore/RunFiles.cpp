@@ -2,8 +2,8 @@
 #include "compiler/explore/RunFiles.h"
 
 #include "compiler/explore/Json.h"
+#include "files/InputFile.h"
 #include "ir/machine/JsonFile.h"
-#include "runtime/plan/InputFile.h"
 
 #include "llvm/Support/Error.h"
 

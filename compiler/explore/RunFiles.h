@@ -1,8 +1,8 @@
 // Files of a run: nanorun's --log and --profile, checked, as parts of the page's document.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/plan/PlanFile.h"
-#include "runtime/plan/Status.h"
 
 #include "llvm/Support/JSON.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/inspect/StepFacts.h"
-#include "runtime/plan/Status.h"
+#include "files/Status.h"
 
 #include <cstdint>
 #include <string>

@@ -2,10 +2,10 @@
 // explain` are tables of.
 #pragma once
 
+#include "files/Status.h"
 #include "ir/machine/Machine.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/PlanFile.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <map>

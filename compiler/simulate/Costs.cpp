@@ -3,8 +3,8 @@
 
 #include "runtime/plan/Work.h"
 
+#include "files/InputFile.h"
 #include "ir/machine/JsonFile.h"
-#include "runtime/plan/InputFile.h"
 #include "runtime/plan/Operands.h"
 #include "runtime/plan/Overload.h"
 #include "llvm/Support/JSON.h"

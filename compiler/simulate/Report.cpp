@@ -1,8 +1,8 @@
 // Tables and traces of simulations.
 #include "compiler/simulate/Report.h"
 
+#include "files/OutputFile.h"
 #include "runtime/plan/Operands.h"
-#include "runtime/plan/OutputFile.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 

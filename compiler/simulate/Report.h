@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/simulate/Simulator.h"
-#include "runtime/plan/Status.h"
+#include "files/Status.h"
 
 #include <string>
 #include <vector>

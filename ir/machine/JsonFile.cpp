@@ -1,7 +1,7 @@
 // Guarded reading and depth before LLVM's parser.
 #include "ir/machine/JsonFile.h"
 
-#include "runtime/plan/JsonDepth.h"
+#include "files/JsonDepth.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // be.
 #pragma once
 
-#include "runtime/plan/InputFile.h"
+#include "files/InputFile.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"

@@ -1,8 +1,8 @@
 // How ranks exchange data: the interface that a device's collectives and the training loop use.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,9 +1,9 @@
 // The ranks of a run: how they are started and joined, and the end that they come to together.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/comm/Launch.h"
-#include "runtime/plan/Status.h"
 
 #include <chrono>
 #include <functional>

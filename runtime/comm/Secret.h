@@ -2,8 +2,8 @@
 // without saying it (HMAC-SHA-256 over what both ends have made up for the occasion).
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/comm/Sockets.h"
-#include "runtime/plan/Status.h"
 
 #include <functional>
 #include <optional>

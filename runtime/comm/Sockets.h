@@ -2,7 +2,7 @@
 // on everything.
 #pragma once
 
-#include "runtime/plan/Status.h"
+#include "files/Status.h"
 
 #include <chrono>
 #include <cstdint>

@@ -1,10 +1,10 @@
 // Matrix products of a plan, made ready once per distinct problem and run by oneDNN.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/cpu/Memory.h"
 #include "runtime/cpu/ThreadTeam.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <array>
 #include <map>

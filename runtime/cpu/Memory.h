@@ -1,8 +1,8 @@
 // Memory of the CPU device: lazily backed mappings, and how much the machine can still give.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstddef>
 #include <cstdint>

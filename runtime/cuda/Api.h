@@ -3,9 +3,9 @@
 // with its own.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/cuda/Nccl.h"
 #include "runtime/cuda/Nvml.h"
-#include "runtime/plan/Status.h"
 
 #include <cublasLt.h>
 #include <cuda.h>

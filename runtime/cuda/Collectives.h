@@ -1,12 +1,12 @@
 // The collectives of a plan, among GPUs or through the host.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/cuda/Gpu.h"
 #include "runtime/cuda/Nccl.h"
 #include "runtime/cuda/Staging.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstddef>
 #include <map>

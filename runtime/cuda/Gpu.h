@@ -1,8 +1,8 @@
 // One GPU: its context, and everything that was made in it.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/cuda/Api.h"
-#include "runtime/plan/Status.h"
 
 #include <chrono>
 #include <cstddef>

@@ -1,10 +1,10 @@
 // Matrix products of a plan, by cuBLASLt.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Tuning.h"
 #include "runtime/cuda/Api.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <functional>
 #include <map>

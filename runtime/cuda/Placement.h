@@ -1,8 +1,8 @@
 // Which GPU a rank runs on.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/plan/Status.h"
 
 #include <string>
 #include <vector>

@@ -2,8 +2,8 @@
 // shards, a safetensors file of one-dimensional tensors, a folder of .npy files.
 #pragma once
 
-#include "runtime/plan/InputFile.h"
-#include "runtime/plan/Status.h"
+#include "files/InputFile.h"
+#include "files/Status.h"
 
 #include <cstdint>
 #include <map>

@@ -1,8 +1,8 @@
 // Where the documents of data files begin, found once a file and shared by the ranks of a process.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/data/TokenShards.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <future>

@@ -2,9 +2,9 @@
 // that a model reads.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/data/DataFile.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <memory>

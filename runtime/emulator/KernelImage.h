@@ -1,10 +1,10 @@
 // A kernel's text, compiled for the emulator and loaded into the process.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/files/BuildCache.h"
 #include "runtime/plan/LoadedCode.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // How the emulator runs, as the environment says.
 #pragma once
 
-#include "runtime/plan/Status.h"
+#include "files/Status.h"
 
 #include <cstdint>
 

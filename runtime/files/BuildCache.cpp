@@ -1,9 +1,9 @@
 // Entries as files: a header with the length and a checksum, then the bytes.
 #include "runtime/files/BuildCache.h"
 
-#include "runtime/plan/Digest.h"
-#include "runtime/plan/InputFile.h"
-#include "runtime/plan/OutputFile.h"
+#include "files/Digest.h"
+#include "files/InputFile.h"
+#include "files/OutputFile.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

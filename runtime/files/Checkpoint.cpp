@@ -1,8 +1,8 @@
 // Saving, finding and verifying checkpoints.
 #include "runtime/files/Checkpoint.h"
 
+#include "files/InputFile.h"
 #include "runtime/StateRuns.h"
-#include "runtime/plan/InputFile.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -12,12 +12,12 @@
 // there removes.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/States.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/files/Manifest.h"
 #include "runtime/files/StoredTensors.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,7 @@
 // Files with their checksum, and directories made durable.
 #include "runtime/files/FileWriter.h"
 
-#include "runtime/plan/Digest.h"
+#include "files/Digest.h"
 
 #include <cerrno>
 #include <cstring>

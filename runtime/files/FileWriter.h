@@ -2,8 +2,8 @@
 // what was there before.
 #pragma once
 
-#include "runtime/plan/OutputFile.h"
-#include "runtime/plan/Status.h"
+#include "files/OutputFile.h"
+#include "files/Status.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -3,10 +3,10 @@
 // converted on their way; a whole tensor is never held.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/files/StoredTensors.h"
 #include "runtime/files/TensorFolder.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <functional>
 #include <map>

@@ -1,8 +1,8 @@
 // The manifest's JSON.
 #include "runtime/files/Manifest.h"
 
+#include "files/JsonDepth.h"
 #include "runtime/files/JsonKeys.h"
-#include "runtime/plan/JsonDepth.h"
 
 #include <algorithm>
 #include <fmt/format.h>

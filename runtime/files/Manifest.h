@@ -11,9 +11,9 @@
 // ones. "run" may be missing: then nothing is known of whose the checkpoint is.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/files/Safetensors.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <optional>

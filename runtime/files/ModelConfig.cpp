@@ -1,9 +1,9 @@
 // Compares and writes config.json.
 #include "runtime/files/ModelConfig.h"
 
+#include "files/InputFile.h"
+#include "files/JsonDepth.h"
 #include "runtime/files/JsonKeys.h"
-#include "runtime/plan/InputFile.h"
-#include "runtime/plan/JsonDepth.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -2,8 +2,8 @@
 // it.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/plan/Interchange.h"
-#include "runtime/plan/Status.h"
 
 #include <string>
 #include <vector>

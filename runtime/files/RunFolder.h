@@ -1,9 +1,9 @@
 // The folder that a run saves into: one live run at a time, and checkpoints of one run.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/files/Checkpoint.h"
 #include "runtime/files/Manifest.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 // Reading, checking and laying out safetensors files.
 #include "runtime/files/Safetensors.h"
 
+#include "files/JsonDepth.h"
 #include "runtime/files/JsonKeys.h"
-#include "runtime/plan/JsonDepth.h"
 
 #include <algorithm>
 #include <array>

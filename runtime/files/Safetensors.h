@@ -3,10 +3,10 @@
 // tensor.
 #pragma once
 
+#include "files/InputFile.h"
+#include "files/Status.h"
 #include "runtime/files/FileWriter.h"
-#include "runtime/plan/InputFile.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <cstdint>
 #include <map>

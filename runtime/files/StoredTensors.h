@@ -4,8 +4,8 @@
 // [first, end) of one, under the name "NAME[first:end]", with shape [end − first].
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/files/Safetensors.h"
-#include "runtime/plan/Status.h"
 
 #include <cstddef>
 #include <cstdint>

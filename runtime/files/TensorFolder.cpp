@@ -1,8 +1,8 @@
 // Opens the shards of a folder and holds its index against them.
 #include "runtime/files/TensorFolder.h"
 
+#include "files/JsonDepth.h"
 #include "runtime/files/JsonKeys.h"
-#include "runtime/plan/JsonDepth.h"
 
 #include <filesystem>
 #include <fmt/format.h>

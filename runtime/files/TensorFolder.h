@@ -3,8 +3,8 @@
 // nothing: the index must be the truth.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/files/Safetensors.h"
-#include "runtime/plan/Status.h"
 
 #include <map>
 #include <string>

@@ -1,9 +1,9 @@
 // Reads a tokenizer.json and turns the spellings of its tokens into bytes.
 #include "runtime/files/Tokenizer.h"
 
+#include "files/InputFile.h"
+#include "files/JsonDepth.h"
 #include "runtime/files/JsonKeys.h"
-#include "runtime/plan/InputFile.h"
-#include "runtime/plan/JsonDepth.h"
 
 #include <array>
 #include <filesystem>

@@ -1,7 +1,7 @@
 // Native code, a plan's or what is to become one's, loaded into the process from memory.
 #pragma once
 
-#include "runtime/plan/Status.h"
+#include "files/Status.h"
 
 #include <cstdint>
 #include <memory>

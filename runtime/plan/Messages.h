@@ -1,8 +1,8 @@
 // What devices say to the user in terms of the plan.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <chrono>
 #include <cstddef>

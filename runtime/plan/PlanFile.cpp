@@ -1,9 +1,9 @@
 // The container of a plan file: header, section table, sections, checksums; and its way to and from
 // the disk.
 #include "runtime/plan/PlanFile.h"
-#include "runtime/plan/InputFile.h"
+#include "files/InputFile.h"
+#include "files/OutputFile.h"
 #include "runtime/plan/Messages.h"
-#include "runtime/plan/OutputFile.h"
 #include "runtime/plan/PlanJson.h"
 
 #define XXH_INLINE_ALL

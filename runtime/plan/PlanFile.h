@@ -3,8 +3,8 @@
 // then every index, range and name.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/plan/Plan.h"
-#include "runtime/plan/Status.h"
 
 #include <span>
 #include <string>

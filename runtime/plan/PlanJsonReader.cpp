@@ -1,8 +1,8 @@
 // Reads the texts of a plan file from JSON and checks every field's presence and type; an error
 // carries the field's path.
+#include "files/JsonDepth.h"
 #include "runtime/plan/Expr.h"
 #include "runtime/plan/InterchangeJson.h"
-#include "runtime/plan/JsonDepth.h"
 #include "runtime/plan/JsonNode.h"
 #include "runtime/plan/JsonTree.h"
 #include "runtime/plan/PlanFields.h"

@@ -1,8 +1,8 @@
 // Made-up input that is read where it lies: InputFile and MemoryFile without the system, in place
-// of runtime/plan/InputFile.cpp and MemoryFile.cpp. Programs of libFuzzer link it: making, opening
+// of files/InputFile.cpp and MemoryFile.cpp. Programs of libFuzzer link it: making, opening
 // and closing a file took them longer than reading it. What InputFile.cpp itself does has its own
 // tests.
-#include "runtime/plan/InputFile.h"
+#include "files/InputFile.h"
 #include "tests/fuzz/Targets.h"
 
 #include <cstring>

@@ -7,7 +7,7 @@
 #include "compiler/inspect/Diff.h"
 #include "compiler/inspect/Explain.h"
 #include "compiler/simulate/Simulate.h"
-#include "runtime/plan/InputFile.h"
+#include "files/InputFile.h"
 #include "runtime/plan/Signature.h"
 #include "tools/nanoc/BisectCommand.h"
 

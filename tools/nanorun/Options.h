@@ -1,10 +1,10 @@
 // The command line of nanorun.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/Sampler.h"
 #include "runtime/Trainer.h"
 #include "runtime/comm/Launch.h"
-#include "runtime/plan/Status.h"
 #include "tools/nanorun/PlanTrust.h"
 
 #include <chrono>

@@ -2,7 +2,7 @@
 // itself holds no compiler.
 #include "tools/nanorun/PlanTrust.h"
 
-#include "runtime/plan/InputFile.h"
+#include "files/InputFile.h"
 #include "runtime/plan/Signature.h"
 
 #include <cerrno>

@@ -1,8 +1,8 @@
 // Whose plans run: --trust and --rebuild.
 #pragma once
 
+#include "files/Status.h"
 #include "runtime/plan/PlanFile.h"
-#include "runtime/plan/Status.h"
 
 #include <string>
 #include <vector>

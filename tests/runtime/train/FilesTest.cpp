@@ -1,13 +1,13 @@
 // Files that people name: nothing but a regular file is read or replaced, nothing is waited for,
 // and no text nests deeper than a parser's stack.
+#include "files/InputFile.h"
+#include "files/JsonDepth.h"
+#include "files/OutputFile.h"
 #include "runtime/comm/LocalCommunicator.h"
 #include "runtime/data/TokenShards.h"
 #include "runtime/files/BuildCache.h"
 #include "runtime/files/Checkpoint.h"
 #include "runtime/files/FileWriter.h"
-#include "runtime/plan/InputFile.h"
-#include "runtime/plan/JsonDepth.h"
-#include "runtime/plan/OutputFile.h"
 #include "tests/runtime/Expect.h"
 #include "tests/runtime/train/TestSupport.h"
 

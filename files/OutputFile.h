@@ -1,11 +1,10 @@
 // Writing files that people name, whoever writes them. What takes a file's place does so whole or
 // not at all, whatever crashes: it is written beside the file, fsynced, renamed over it, and the
 // directory is fsynced. Nothing but a regular file is ever replaced: a link stays and the file that
-// it leads to is replaced, a device or a pipe is written to as it is. It stands beside InputFile.h
-// for the same reason.
+// it leads to is replaced, a device or a pipe is written to as it is.
 #pragma once
 
-#include "runtime/plan/Status.h"
+#include "files/Status.h"
 
 #include <cstdint>
 #include <string>

@@ -1,10 +1,9 @@
 // Reading files that people name, whoever reads them: opened without waiting, regular or refused,
 // no larger than their kind, and never mapped, so that a file that is cut off while it is read is
-// an error like any other. It stands beside the plan format because that is the one room that the
-// compiler and the runtime both include; it needs neither.
+// an error like any other.
 #pragma once
 
-#include "runtime/plan/Status.h"
+#include "files/Status.h"
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 // Files read by open, fstat and pread.
-#include "runtime/plan/InputFile.h"
+#include "files/InputFile.h"
 
 #include <algorithm>
 #include <cerrno>

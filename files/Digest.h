@@ -1,5 +1,4 @@
-// Names of files: by what they hold, and such as nobody can guess. It stands beside OutputFile.h
-// for the same reason.
+// Names of files: by what they hold, and such as nobody can guess.
 #pragma once
 
 #include <string>

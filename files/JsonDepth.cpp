@@ -1,5 +1,5 @@
 // One pass over the text, which knows brackets and strings.
-#include "runtime/plan/JsonDepth.h"
+#include "files/JsonDepth.h"
 
 namespace nano {
 

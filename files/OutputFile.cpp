@@ -1,8 +1,8 @@
 // Files written by open, write, fsync and rename.
-#include "runtime/plan/OutputFile.h"
+#include "files/OutputFile.h"
 
-#include "runtime/plan/Digest.h"
-#include "runtime/plan/InputFile.h"
+#include "files/Digest.h"
+#include "files/InputFile.h"
 
 #include <cerrno>
 #include <climits>
