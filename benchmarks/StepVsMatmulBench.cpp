@@ -75,7 +75,7 @@ void compile(const std::string &file, const std::vector<std::string> &overrides,
   if (!target)
     fail("this processor lacks AVX2 or FMA");
   PipelineOptions pipeline;
-  pipeline.kernels.lanes = target->lanes();
+  pipeline.lowerKernels.lanes = target->lanes();
   const StageRun run{module, pipeline};
   for (const Stage &stage : stages())
     if (stage.addPasses)

@@ -1,6 +1,7 @@
 // Buffers, states, scalars, kernels and the training of a plan, from a module with a memory plan.
 #include "codegen/PlanWriter.h"
 
+#include "base/Target.h"
 #include "codegen/PlanCommands.h"
 #include "codegen/PlanExpr.h"
 #include "codegen/PlanInterchange.h"
@@ -272,7 +273,7 @@ LogicalResult PlanWriter::inputs() {
 LogicalResult PlanWriter::addKernels() {
   if (!kernelModule)
     return success();
-  const bool isCuda = plan.target == "cuda";
+  const bool isCuda = !targetOf(plan.target).hasNativeCode;
   for (auto function : kernelModule.getOps<kernel::FuncOp>()) {
     const auto scratchBytes = uint64_t(function.getScratchBytes());
     Kernel kernel;

@@ -1,6 +1,7 @@
 // Drives a compilation: host compiler, trace, stages, code, plan; and what is told about it.
 #include "compiler/Driver.h"
 
+#include "base/Target.h"
 #include "codegen/PlanWriter.h"
 #include "codegen/UniteKernels.h"
 #include "codegen/cpu/CpuTarget.h"
@@ -17,7 +18,6 @@
 #include "compiler/StageFile.h"
 #include "compiler/StageRunner.h"
 #include "compiler/StepTraffic.h"
-#include "compiler/Target.h"
 #include "compiler/Tracing.h"
 #include "compiler/explore/PassRecords.h"
 #include "ir/graph/RunStages.h"

@@ -1,10 +1,10 @@
 // Runs the host compiler on a model file, and opens the shared library that it makes.
 #include "compiler/HostCompiler.h"
 
+#include "base/InputFile.h"
 #include "compiler/CrashMessage.h"
 #include "compiler/Frontend.h"
 #include "compiler/HostMessages.h"
-#include "files/InputFile.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // A run of one step of nanorun, whose log has the numbers.
 #include "compiler/KernelChecks.h"
 
-#include "compiler/Target.h"
+#include "base/Target.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
@@ -119,10 +119,10 @@ CheckNumbers runChecks(const std::vector<KernelCheck> &checks, const std::string
     const CheckFolder folder;
     write(folder, without);
     std::optional<std::string> unable =
-        runOn(targetOf(target).checkDevice.str(), folder, numbers.found);
+        runOn(std::string(targetOf(target).checkDevice), folder, numbers.found);
     if (!unable)
       return true;
-    const std::string second = targetOf(target).secondDevice.str();
+    const std::string second(targetOf(target).secondDevice);
     if (second.empty())
       throw ModelError(fmt::format(failed, *unable));
     if (without.size() + 1 < checks.size())

@@ -1,7 +1,7 @@
 // Reads NumPy's .npy files: a magic number, a header that is a Python dictionary, the elements.
 #include "compiler/NumbersFile.h"
 
-#include "files/InputFile.h"
+#include "base/InputFile.h"
 
 #include <fmt/format.h>
 

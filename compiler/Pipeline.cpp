@@ -3,9 +3,8 @@
 
 #include "codegen/cpu/CpuTarget.h"
 
+#include "base/Target.h"
 #include "compiler/Stages.h"
-#include "compiler/Target.h"
-#include "ir/machine/Machine.h"
 #include "passes/Passes.h"
 
 #include "mlir/Pass/PassRegistry.h"
@@ -42,18 +41,18 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
   // First, so that a report is of the tensor as the model file says it; as plain ops, so that all
   // that follows treats its reductions as any others.
   if (options.reports)
-    passes.addPass(createLowerReports());
+    passes.addPass(createLowerReports(options.lowerReports));
   // On the graph as written, where a row is a row, and before indices are checked: its own are too.
   if (options.decode)
     passes.addPass(createDeriveDecode());
   // On the ops as the model file says them, so that what it tells is about its lines, and before
   // there are gradients, which scatter by the same indices.
-  passes.addPass(createCheckIndices(options.indices));
+  passes.addPass(createCheckIndices(options.checkIndices));
   // After the targets of losses are known to be tokens, and on the forward pass, so that the
   // derivatives of what it changes are aligned too. For GPUs: the CPU's library takes any rows as
   // it takes others.
   if (targetOf(options.target).alignsProducts)
-    passes.addPass(createAlignProducts());
+    passes.addPass(createAlignProducts(options.alignProducts));
   // On the graph as written: one derivative an op, before anything is merged into larger ops.
   passes.addPass(createDifferentiate());
   // Derivatives are written op by op and repeat each other (the same broadcast, the same cast of a
@@ -84,7 +83,7 @@ void addFp8(OpPassManager &passes, const PipelineOptions &options) {
   // one policy holds for all numbers of ranks; the magnitudes that ranks have seen meet in
   // collectives, which distribution keeps. Before fusion, so that conversions and magnitudes become
   // part of the kernels that make the operands.
-  passes.addPass(createScaleProducts(options.scaling));
+  passes.addPass(createScaleProducts(options.scaleProducts));
   // Reads the finished `first`, and is fused like any other program.
   passes.addPass(createMeasureProducts());
 }
@@ -94,7 +93,7 @@ void addDistribute(OpPassManager &passes, const PipelineOptions &options) {
   // On the graph, where a gradient is still one named value, and before fusion, which must not pull
   // an optimizer's arithmetic across a collective. All before it is the same for every number of
   // ranks and is done once.
-  DistributeOptions distribute;
+  DistributeOptions distribute = options.distribute;
   distribute.world = options.world;
   passes.addPass(createDistribute(distribute));
 }
@@ -103,14 +102,14 @@ void addDistribute(OpPassManager &passes, const PipelineOptions &options) {
 void addOptimize(OpPassManager &passes, const PipelineOptions &options) {
   // After distribution, which leaves a rank the gradients, or parts of them, that it updates. As
   // graph ops, so that fusion sees the equations like anything else.
-  passes.addPass(createExpandOptimizers(options.optimizers));
+  passes.addPass(createExpandOptimizers(options.expandOptimizers));
   // The optimizers' equations may slice too.
   passes.addPass(createDropEmpty());
   // Norms are of what the updates have become on this number of ranks; reports of the updates, the
   // model's too, stand among their ops.
   if (options.reports) {
     passes.addPass(createReportNorms());
-    LowerReportsOptions reports;
+    LowerReportsOptions reports = options.lowerReports;
     reports.eachStep = true;
     passes.addPass(createLowerReports(reports));
   }
@@ -128,7 +127,7 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createJoinScatters());
   // Before anything is grouped: chunks are copies of whole chains of matmuls, reductions and small
   // ops.
-  ChunkRowsOptions chunks = options.chunks;
+  ChunkRowsOptions chunks = options.chunkRows;
   chunks.report = options.reportDetails;
   passes.addPass(createChunkRows(chunks));
   // Before elementwise fusion, so that what a library call does for free is not made a kernel.
@@ -143,7 +142,7 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   // On final kernels, whose operands say which product could be part of one of them. The template
   // that computes both is for GPUs.
   if (targetOf(options.target).fusesProducts) {
-    FuseProductsOptions products = options.products;
+    FuseProductsOptions products = options.fuseProducts;
     products.machine = machineOf(options);
     products.report = options.reportDetails;
     passes.addPass(createFuseProducts(products));
@@ -176,15 +175,12 @@ void addKernels(OpPassManager &passes, const PipelineOptions &options) {
   // Copies are known when tensors have buffers. A launch can be shared by kernels and not by
   // copies; on the CPU neither costs anything to start.
   if (targetOf(options.target).batchesCopies)
-    passes.addPass(createCopiesToTasks());
+    passes.addPass(createCopiesToTasks(options.copiesToTasks));
   // After buffers, whose strides are part of a kernel's code; before scheduling, which sees
   // launches and what they touch.
-  LowerKernelsOptions kernels = options.kernels;
+  LowerKernelsOptions kernels = options.lowerKernels;
   kernels.target = options.target;
-  if (llvm::Expected<machine::Machine> machine = machine::load(machineOf(options)))
-    kernels.multiprocessors = machine->multiprocessors();
-  else
-    llvm::consumeError(machine.takeError()); // a pass that needs more of it reports that
+  kernels.machine = machineOf(options);
   passes.addPass(createLowerKernels(kernels));
   addKernelsGate(passes, options);
 }
@@ -192,9 +188,9 @@ void addKernels(OpPassManager &passes, const PipelineOptions &options) {
 /// Commands on streams, with events.
 void addSchedule(OpPassManager &passes, const PipelineOptions &options) {
   // First, so that launches around one bucket can be one launch.
-  passes.addPass(createBucketCollectives(options.buckets));
+  passes.addPass(createBucketCollectives(options.bucketCollectives));
   // Needs to know which launches share a kernel, and changes the order of commands: before events.
-  BatchLaunchesOptions batches;
+  BatchLaunchesOptions batches = options.batchLaunches;
   if (const int64_t most = targetOf(options.target).maxParameterBytes)
     batches.maxParameterBytes = most;
   passes.addPass(createBatchLaunches(batches));
@@ -295,14 +291,14 @@ constexpr Stage table[] = {
 
 PipelineOptions forTarget(PipelineOptions options) {
   const Target &target = targetOf(options.target);
-  options.scaling.kMajor = target.isKMajor;
+  options.scaleProducts.kMajor = target.isKMajor;
   if (const auto processor = codegen::CpuTarget::host(); processor && target.hasNativeCode)
-    options.kernels.lanes = processor->lanes();
+    options.lowerKernels.lanes = processor->lanes();
   return options;
 }
 
 std::string machineOf(const PipelineOptions &options) {
-  return options.machine.empty() ? machine::defaultMachine(options.target) : options.machine;
+  return options.machine.empty() ? std::string(targetOf(options.target).machine) : options.machine;
 }
 
 ArrayRef<Stage> stages() { return table; }
@@ -351,8 +347,8 @@ void registerPipelines() {
         PipelineOptions options;
         options.world = flags.world;
         options.target = flags.target;
-        options.kernels.lanes = flags.lanes;
-        options.scaling.kMajor = flags.kMajor;
+        options.lowerKernels.lanes = flags.lanes;
+        options.scaleProducts.kMajor = flags.kMajor;
         buildPipeline(passes, options, *last);
       });
 }

@@ -1,8 +1,8 @@
 // `nanoc compile MODEL.cpp --verify OUT.plan`: how a plan says that it was compiled.
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/Driver.h"
-#include "files/Status.h"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // Kernels in the place of functions, and the model that measures, on random inputs, whether they
 // and their derivatives are what they should be.
+#include "base/Target.h"
 #include "compiler/Recorder.h"
-#include "compiler/Target.h"
 
 #include "ir/graph/Custom.h"
 

@@ -1,7 +1,7 @@
 // Kernels of the model's own: declarations, calls as nano.custom, and derivatives as regions of it.
 #include "compiler/Recorder.h"
 
-#include "files/InputFile.h"
+#include "base/InputFile.h"
 #include "ir/graph/Custom.h"
 #include "ir/graph/TableOps.h"
 

@@ -3,6 +3,7 @@
 // talk to it.
 #pragma once
 
+#include "base/Target.h"
 #include "compiler/Frontend.h"
 #include "compiler/TraceModel.h"
 #include "ir/graph/Nano.h"
@@ -109,6 +110,12 @@ public:
   template <typename OpTy, typename... Args> mlir::Value op(Line at, Args &&...args) {
     countOp(at);
     return OpTy::create(builder, location(at), std::forward<Args>(args)...)->getResult(0);
+  }
+  /// Likewise of one operand, whose type it has, by its name.
+  mlir::Value op(Line at, llvm::StringRef name, mlir::Value x) {
+    countOp(at);
+    mlir::OperationState state(location(at), name, x, x.getType());
+    return builder.create(state)->getResult(0);
   }
   mlir::Value constant(double number, mlir::RankedTensorType type, Line at);
   mlir::Value cast(mlir::Value x, mlir::Type element, Line at);
@@ -361,8 +368,8 @@ private:
   std::vector<KernelRecord> kernels;
   /// Whether the kernel has a text for what is compiled for.
   bool hasText(const KernelRecord &kernel) const {
-    const std::string &target = input.kernels.target;
-    return (target == "cuda" && kernel.cuda) || (target == "cpu" && kernel.cpu);
+    const Target *target = findTarget(input.kernels.target);
+    return target && (target->hasNativeCode ? kernel.cpu : kernel.cuda).has_value();
   }
   struct ReplacementRecord {
     std::string function;

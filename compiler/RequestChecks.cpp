@@ -1,7 +1,7 @@
 // Checks of numbers of ranks, of a target, of files that estimates need, and of an arena's size.
 #include "compiler/RequestChecks.h"
 
-#include "compiler/Target.h"
+#include "base/Target.h"
 #include "compiler/TraceModel.h"
 #include "ir/graph/RunStages.h"
 #include "ir/machine/LabelledTimes.h"

@@ -1,7 +1,7 @@
 // Reads files of static FP8 scales.
 #include "compiler/ScalesFile.h"
 
-#include "files/InputFile.h"
+#include "base/InputFile.h"
 #include "ir/machine/JsonFile.h"
 #include "passes/fp8/Policy.h"
 

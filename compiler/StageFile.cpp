@@ -1,8 +1,8 @@
 // Reads IR of a stage: the programs, which numbers of ranks they are for, and the model's text.
 #include "compiler/StageFile.h"
 
+#include "base/InputFile.h"
 #include "compiler/HostCompiler.h"
-#include "files/InputFile.h"
 #include "ir/graph/Program.h"
 #include "ir/step/Step.h"
 

@@ -4,8 +4,8 @@
 #include "compiler/PassRecorder.h"
 #include "compiler/TraceModel.h"
 
+#include "base/Digest.h"
 #include "codegen/cpu/NativeCode.h"
-#include "files/Digest.h"
 #include "ir/graph/ModelError.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassInstrumentation.h"

@@ -13,4 +13,10 @@ class Pass;
 namespace nano {
 #define GEN_PASS_DECL
 #include "passes/Passes.h.inc"
+
+/// The options of all passes that have some.
+struct PassOptions {
+#define NANO_PASS(NAME, MEMBER) NAME##Options MEMBER = {};
+#include "passes/PassOptions.inc"
+};
 } // namespace nano

@@ -2,7 +2,7 @@
 #ifndef NANO_PASSES_TD
 #define NANO_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
+include "passes/PassOption.td"
 
 //===- grad/ ---------------------------------------------------------------------------------------------------------===//
 
@@ -172,7 +172,7 @@ def ExpandOptimizers : Pass<"nano-expand-optimizers", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"maxBatchElements", "max-batch-elements", "int64_t", "1 << 25",
                         "the most numbers that one batch of matrices holds, unless a single parameter has more">,
-                 Option<"report", "report", "bool", "false", "a remark on every parameter">];
+                 NanocOption<"report", "report", "bool", "false", "says how each parameter is updated, on which rank, and why", "--report-updates">];
   let dependentDialects = ["::nano::graph::NanoDialect"];
 }
 
@@ -339,7 +339,9 @@ def ChunkRows : Pass<"nano-chunk-rows", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
   let options = [
-    Option<"maxBytes", "max-bytes", "int64_t", "0", "largest intermediate, in bytes, that is left whole; 0: by the estimate">,
+    NanocOption<"maxBytes", "max-bytes", "int64_t", "0",
+                "the head and its loss are computed in chunks of rows in which no tensor has more bytes, of at least 128 rows; 0: chunks that do not raise the peak of memory",
+                "--chunk-bytes", "BYTES">,
     Option<"report", "report", "bool", "false", "a remark on every chain, with its chunks">];
 }
 
@@ -453,7 +455,9 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
   let dependentDialects = ["::nano::graph::NanoDialect"];
   let options = [
     Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "rates: a machine's name or JSON file">,
-    Option<"products", "products", "std::string", "\"auto\"", "auto: by the rates; fused: wherever the form allows; library: nowhere">,
+    NanocOption<"products", "products", "std::string", "\"auto\"",
+                "cuda: which matrix products that one kernel alone reads are computed by that kernel: those that the machine predicts to be faster so (auto), all that can be (fused), none (library)",
+                "--products", "auto|fused|library">,
     Option<"report", "report", "bool", "false", "a remark on every product that one kernel alone reads">];
 }
 
@@ -578,8 +582,11 @@ def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
                            "::mlir::func::FuncDialect"];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "cpu: vector code over ranges of iterations; cuda: what a thread of a block does">,
                  Option<"lanes", "lanes", "int64_t", "16", "f32 lanes of the CPU's vectors">,
-                 Option<"multiprocessors", "multiprocessors", "int64_t", "132", "cuda: blocks that run at once, for kernels whose blocks take one share each of the work">,
-                 Option<"candidates", "candidates", "bool", "false", "cuda: also kernels that may be faster than those that are chosen by rule, to be measured where the plan runs">];
+                 Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "cuda: rates, by which a template is faster than the library, and multiprocessors: a machine's name or JSON file">,
+                 Option<"multiprocessors", "multiprocessors", "int64_t", "0", "cuda: blocks that run at once, for kernels whose blocks take one share each of the work; 0: the machine's">,
+                 NanocOption<"candidates", "candidates", "bool", "false",
+                             "cuda: the plan also holds kernels that may be faster than those chosen by rule, for nanorun --tune to measure: other tiles of attention, its gradients in seven products beside five, symmetric products at half the work",
+                             "--candidates">];
 }
 
 //===- schedule/ -----------------------------------------------------------------------------------------------------===//
@@ -611,7 +618,7 @@ def BucketCollectives : Pass<"nano-bucket-collectives", "::mlir::ModuleOp"> {
     Errors: a negative `max-bytes`.
   }];
   let dependentDialects = ["::nano::step::StepDialect"];
-  let options = [Option<"maxBytes", "max-bytes", "int64_t", "25 << 20", "the most bytes that a bucket holds; 0: no buckets">];
+  let options = [NanocOption<"maxBytes", "max-bytes", "int64_t", "25 << 20", "gradients and other tensors are communicated together up to so many bytes; 0: each alone", "--bucket-bytes", "BYTES">];
 }
 
 def Schedule : Pass<"nano-schedule", "::mlir::ModuleOp"> {
@@ -631,7 +638,7 @@ def Schedule : Pass<"nano-schedule", "::mlir::ModuleOp"> {
   let dependentDialects = ["::nano::step::StepDialect"];
   let options = [
     Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "rates and links: a machine's name or JSON file">,
-    Option<"times", "times", "std::string", "\"\"", "a file of measured times, as nanorun --times writes; empty: none">,
+    NanocOption<"times", "times", "std::string", "\"\"", "times of commands as nanorun --times has measured them with an earlier plan of the model, instead of the machine's rates", "--times", "FILE.json">,
     Option<"memoryGrowth", "memory-growth", "double", "0.02", "the share by which live bytes may rise">];
 }
 

@@ -1,6 +1,7 @@
 // Chooses what runs where, and says what was found.
 #include "runtime/ComparePlans.h"
 
+#include "base/Target.h"
 #include "runtime/Device.h"
 
 #include <fmt/format.h>
@@ -30,7 +31,7 @@ ComparedRun runOn(const plan::Plan &plan, const plan::PlanFile &file, const std:
 Result<PlanComparison> comparePlans(const plan::PlanFile &file, const CompareRequest &request,
                                     Console &console) {
   const std::string &other = request.other;
-  const bool isDevice = other == "cpu" || other == "emulator" || other == "cuda";
+  const bool isDevice = targetOfDevice(other) != nullptr;
   const Result<plan::Plan> plan = ofOneRank(file, "--compare");
   if (!plan)
     return plan.error();

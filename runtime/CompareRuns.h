@@ -2,7 +2,7 @@
 // which they part.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Progress.h"
 #include "runtime/Start.h"
 #include "runtime/plan/Plan.h"

@@ -1,18 +1,26 @@
 // Finds a device's shared library beside the running program and makes a device of it.
 #include "runtime/Device.h"
 
+#include "base/Target.h"
+
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
+#include <fmt/format.h>
 
 namespace nano {
 
 Status checkDevice(const plan::Plan &plan, const std::string &device) {
-  if (device == plan.target || (device == "emulator" && plan.target == "cuda"))
+  const Target &target = targetOf(plan.target);
+  if (target.runsOn(device))
     return ok();
-  return badInput(
-      "device " + device + " does not run this plan, which is for " + plan.target +
-      (plan.target == "cuda" ? "; choose cuda or emulator" : "; compile it with --target cuda"));
+  const Target *other = targetOfDevice(device);
+  const auto &[first, second] = target.devices;
+  return badInput(fmt::format("device {} does not run this plan, which is for {}; {}", device,
+                              plan.target,
+                              !second.empty() ? fmt::format("choose {} or {}", first, second)
+                              : other ? fmt::format("compile it with --target {}", other->name)
+                                      : fmt::format("choose {}", first)));
 }
 
 Result<std::unique_ptr<Device>> loadDevice(const plan::Plan &plan, Communicator &communicator,

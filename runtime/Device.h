@@ -2,7 +2,7 @@
 // asks for it, so that nanorun links none of them.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Phases.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/plan/Plan.h"
@@ -78,6 +78,11 @@ struct DeviceRates {
   double copyJoules = 0, f32Joules = 0, bf16Joules = 0, f8Joules = 0;
 };
 
+/// Seconds since some moment, by the machine's clock.
+inline double secondsNow() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 /// A device's counter of the energy that it uses, with all that runs on it.
 struct EnergyCounter {
   /// Joules since some moment; nothing when it cannot be read now. May take milliseconds, and comes
@@ -86,6 +91,8 @@ struct EnergyCounter {
   std::string name;  ///< "NVML"; of none, why there is none
   std::string owner; ///< what is counted, in all the world: ranks that share it count it once
   double limit = 0;  ///< watts that the device keeps below; 0: it does not say
+  /// The clock that says when it stood at what it says.
+  double (*now)() = secondsNow;
 };
 
 /// One rank's view of a device: its arena, and the plan's programs made ready to run on it.

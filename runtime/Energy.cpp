@@ -10,10 +10,6 @@
 namespace nano {
 namespace {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 /// What a rank that counts nothing has ready: as many steps as a round can tell of.
 constexpr float everything = 1 << 20;
 
@@ -86,9 +82,9 @@ EnergyMeter::~EnergyMeter() {
 }
 
 void EnergyMeter::look() {
-  const double begin = now();
+  const double begin = counter.now();
   const std::optional<double> joules = counter.joules();
-  const double end = now();
+  const double end = counter.now();
   const std::lock_guard<std::mutex> lock(mutex);
   // A look in which this thread was kept waiting does not say when the counter stood so.
   if (joules && end - begin < pace.look / 4)
@@ -108,12 +104,12 @@ void EnergyMeter::run() {
 
 void EnergyMeter::begin() {
   const std::lock_guard<std::mutex> lock(mutex);
-  record.begin(now());
+  record.begin(counter.now());
 }
 
 void EnergyMeter::end() {
   const std::lock_guard<std::mutex> lock(mutex);
-  record.end(now());
+  record.end(counter.now());
 }
 
 size_t EnergyMeter::ready(size_t skip) {

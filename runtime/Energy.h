@@ -6,7 +6,7 @@
 // between steps, a validation or a checkpoint, is left out.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Device.h"
 #include "runtime/comm/Communicator.h"
 

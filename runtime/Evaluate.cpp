@@ -1,7 +1,7 @@
 // Runs the validation program over shards, and the sampling program over a prompt or documents.
 #include "runtime/Evaluate.h"
 
-#include "files/InputFile.h"
+#include "base/InputFile.h"
 #include "runtime/data/BatchReader.h"
 #include "runtime/files/FileWriter.h"
 #include "runtime/files/Safetensors.h"

@@ -2,7 +2,7 @@
 // prompt, the log-probabilities of documents.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/LoneProgram.h"
 #include "runtime/NextLogits.h"
 #include "runtime/Progress.h"

@@ -1,8 +1,8 @@
 // Lays parameters out as the mapping says and writes the folder.
 #include "runtime/Export.h"
 
-#include "files/Digest.h"
-#include "files/InputFile.h"
+#include "base/Digest.h"
+#include "base/InputFile.h"
 #include "runtime/NonFinite.h"
 #include "runtime/files/FileWriter.h"
 #include "runtime/files/ModelConfig.h"

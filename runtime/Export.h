@@ -2,7 +2,7 @@
 // as the model file states them, with files of a tokenizer beside.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/States.h"
 #include "runtime/plan/Plan.h"
 

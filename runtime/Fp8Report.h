@@ -2,7 +2,7 @@
 // as a table, as log lines, and as a file of static scales.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Device.h"
 #include "runtime/plan/Plan.h"
 

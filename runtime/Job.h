@@ -2,7 +2,7 @@
 // can be written.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Log.h"
 #include "runtime/Phases.h"
 #include "runtime/Progress.h"

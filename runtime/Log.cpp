@@ -1,7 +1,7 @@
 // The machine-readable log.
 #include "runtime/Log.h"
 
-#include "files/JsonDepth.h"
+#include "base/JsonDepth.h"
 #include "runtime/Version.h"
 #include "runtime/plan/PlanFile.h"
 

@@ -31,8 +31,8 @@
 // "first_step", and what programs took once when they ran for the first time.
 #pragma once
 
-#include "files/OutputFile.h"
-#include "files/Status.h"
+#include "base/OutputFile.h"
+#include "base/Status.h"
 #include "runtime/Energy.h"
 #include "runtime/Fp8Report.h"
 #include "runtime/Phases.h"

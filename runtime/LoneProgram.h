@@ -2,7 +2,7 @@
 // trained model.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Progress.h"
 #include "runtime/Start.h"
 #include "runtime/comm/LocalCommunicator.h"

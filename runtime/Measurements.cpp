@@ -1,7 +1,7 @@
 // Packs commands as their places in the plan.
 #include "runtime/Measurements.h"
 
-#include "files/InputFile.h"
+#include "base/InputFile.h"
 
 #include <cstring>
 #include <functional>

@@ -1,7 +1,7 @@
 // What devices measured, as text that ranks send each other.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Device.h"
 #include "runtime/plan/Plan.h"
 

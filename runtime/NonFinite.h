@@ -2,7 +2,7 @@
 // that each command writes.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Device.h"
 #include "runtime/plan/Plan.h"
 

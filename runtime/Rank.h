@@ -1,7 +1,7 @@
 // One rank's part of a training run.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Device.h"
 #include "runtime/Energy.h"
 #include "runtime/Fp8Report.h"

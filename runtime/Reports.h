@@ -2,7 +2,7 @@
 // ranks, told to the log, the progress line and TensorBoard. docs/reports.md has the rules.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Device.h"
 #include "runtime/plan/Plan.h"
 

@@ -2,7 +2,7 @@
 // time.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/NextLogits.h"
 #include "runtime/Progress.h"
 #include "runtime/Start.h"

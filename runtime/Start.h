@@ -2,7 +2,7 @@
 // a checkpoint, and scalars.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Device.h"
 #include "runtime/data/BatchReader.h"
 #include "runtime/files/Checkpoint.h"

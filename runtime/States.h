@@ -2,7 +2,7 @@
 // copy of the model is held.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/StateRuns.h"
 #include "runtime/files/FileWriter.h"
 #include "runtime/files/StoredTensors.h"

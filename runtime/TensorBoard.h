@@ -6,8 +6,8 @@
 // SessionLog says from which step on; TensorBoard then forgets what earlier files have from there.
 #pragma once
 
-#include "files/OutputFile.h"
-#include "files/Status.h"
+#include "base/OutputFile.h"
+#include "base/Status.h"
 #include "runtime/Log.h"
 #include "runtime/Reports.h"
 

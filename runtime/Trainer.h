@@ -11,7 +11,7 @@
 // When one rank fails, all end, with the first one's error.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Progress.h"
 #include "runtime/Start.h"
 #include "runtime/comm/Crew.h"

@@ -1,7 +1,7 @@
 // The tuning file: JSON, algorithms as hexadecimal text.
 #include "runtime/Tuning.h"
-#include "files/InputFile.h"
-#include "files/JsonDepth.h"
+#include "base/InputFile.h"
+#include "base/JsonDepth.h"
 #include "runtime/files/FileWriter.h"
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 // commands' candidates.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/files/BuildCache.h"
 
 #include <array>

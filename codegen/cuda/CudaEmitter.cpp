@@ -1,6 +1,8 @@
 // The frame of a kernel's source: comment, includes, signature, operands; CudaPrinter fills it.
 #include "codegen/cuda/CudaEmitter.h"
 
+#include "base/Limits.h"
+
 #include "codegen/DeviceLibrary.h"
 
 #include "codegen/CustomKernels.h"

@@ -13,10 +13,6 @@
 
 namespace nano::codegen {
 
-/// Bytes that a kernel's parameters may have: 32,764 on every GPU of compute capability 7 and
-/// above.
-inline constexpr int64_t maxParameterBytes = 32764;
-
 /// The text of one kernel, for launches of up to `segments` sets of operands. Errors, at the op: an
 /// operation without a form in CUDA C++; more operands than parameters have room for.
 mlir::FailureOr<std::string> cudaKernelText(kernel::FuncOp kernel, int64_t segments);

@@ -1,6 +1,9 @@
 // The command: a model or a file of IR, a table, a test file.
 #include "compiler/bisect/Bisect.h"
 
+#include "base/InputFile.h"
+#include "base/OutputFile.h"
+#include "base/Target.h"
 #include "codegen/cpu/KernelLowering.h"
 #include "compiler/Driver.h"
 #include "compiler/HostCompiler.h"
@@ -9,12 +12,9 @@
 #include "compiler/RunStages.h"
 #include "compiler/StageFile.h"
 #include "compiler/StageRunner.h"
-#include "compiler/Target.h"
 #include "compiler/Tracing.h"
 #include "compiler/bisect/Reduce.h"
 #include "compiler/bisect/Search.h"
-#include "files/InputFile.h"
-#include "files/OutputFile.h"
 #include "ir/graph/AttentionOps.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/Program.h"

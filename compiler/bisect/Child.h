@@ -1,7 +1,7 @@
 // Runs code that may crash, as a faulty kernel does, in a process of its own.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include <functional>
 #include <string>

@@ -1,7 +1,7 @@
 // The kernels of a module as native code.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

@@ -2,13 +2,13 @@
 // ranks.
 #include "compiler/explore/Document.h"
 
+#include "base/InputFile.h"
 #include "compiler/explore/Json.h"
 #include "compiler/explore/PassesJson.h"
 #include "compiler/explore/Waits.h"
 #include "compiler/inspect/StepFacts.h"
 #include "compiler/simulate/Costs.h"
 #include "compiler/simulate/Simulator.h"
-#include "files/InputFile.h"
 #include "runtime/plan/Messages.h"
 #include "runtime/plan/Operands.h"
 #include "runtime/plan/Work.h"

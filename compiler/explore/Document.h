@@ -1,9 +1,9 @@
 // The document that the page shows: everything that a plan says, as JSON.
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/explore/Explore.h"
 #include "compiler/explore/PassRecords.h"
-#include "files/Status.h"
 #include "ir/machine/Machine.h"
 #include "runtime/plan/PlanFile.h"
 

@@ -1,12 +1,12 @@
 // Reads the plan and what belongs to it, and writes the page.
 #include "compiler/explore/Explore.h"
 
+#include "base/OutputFile.h"
 #include "compiler/explore/ComparisonJson.h"
 #include "compiler/explore/Document.h"
 #include "compiler/explore/Page.h"
 #include "compiler/explore/RunFiles.h"
 #include "compiler/inspect/StepFacts.h"
-#include "files/OutputFile.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/Path.h"

@@ -2,9 +2,9 @@
 // numbers of ranks and stages without anything that runs.
 #include "compiler/explore/Document.h"
 
+#include "base/InputFile.h"
 #include "compiler/explore/Json.h"
 #include "compiler/explore/PassesJson.h"
-#include "files/InputFile.h"
 
 #include "llvm/Support/raw_ostream.h"
 

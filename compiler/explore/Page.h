@@ -1,7 +1,7 @@
 // The page as text: one HTML file with its style, modules, libraries and document inside.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include <string>
 #include <string_view>

@@ -1,8 +1,8 @@
 // Reads logs line by line and traces event by event.
 #include "compiler/explore/RunFiles.h"
 
+#include "base/InputFile.h"
 #include "compiler/explore/Json.h"
-#include "files/InputFile.h"
 #include "ir/machine/JsonFile.h"
 
 #include "llvm/Support/Error.h"

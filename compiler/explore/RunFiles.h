@@ -1,7 +1,7 @@
 // Files of a run: nanorun's --log and --profile, checked, as parts of the page's document.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/plan/PlanFile.h"
 
 #include "llvm/Support/JSON.h"

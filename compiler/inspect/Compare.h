@@ -1,8 +1,8 @@
 // What differs between two plans, as tables: for `nanoc diff` to print and `nanoc explore` to show.
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/inspect/StepFacts.h"
-#include "files/Status.h"
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,7 @@
 // The commands of a step with what the machine's rates predict of each.
 #include "compiler/inspect/StepFacts.h"
 
+#include "base/Target.h"
 #include "compiler/simulate/Costs.h"
 #include "compiler/simulate/Simulator.h"
 #include "runtime/plan/Operands.h"
@@ -78,7 +79,7 @@ std::string workerOf(const plan::Plan &plan, const plan::Command &command) {
 
 Result<machine::Machine> machineFor(const std::string &name, const std::string &target) {
   llvm::Expected<machine::Machine> machine =
-      machine::load(name.empty() ? machine::defaultMachine(target) : name);
+      machine::load(name.empty() ? targetOf(target).machine : name);
   if (!machine)
     return badInput("--machine: " + llvm::toString(machine.takeError()));
   return std::move(*machine);

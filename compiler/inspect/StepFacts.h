@@ -2,7 +2,7 @@
 // explain` are tables of.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "ir/machine/Machine.h"
 #include "runtime/plan/Plan.h"
 #include "runtime/plan/PlanFile.h"

@@ -3,7 +3,7 @@
 
 #include "runtime/plan/Work.h"
 
-#include "files/InputFile.h"
+#include "base/InputFile.h"
 #include "ir/machine/JsonFile.h"
 #include "runtime/plan/Operands.h"
 #include "runtime/plan/Overload.h"

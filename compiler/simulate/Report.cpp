@@ -1,7 +1,7 @@
 // Tables and traces of simulations.
 #include "compiler/simulate/Report.h"
 
-#include "files/OutputFile.h"
+#include "base/OutputFile.h"
 #include "runtime/plan/Operands.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"

@@ -1,8 +1,8 @@
 // What a simulation found, as text for people and as a trace.
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/simulate/Simulator.h"
-#include "files/Status.h"
 
 #include <string>
 #include <vector>

@@ -1,6 +1,7 @@
 // Options, plan and machine of a simulation, checked; then a line for each number of ranks.
 #include "compiler/simulate/Simulate.h"
 
+#include "base/Target.h"
 #include "compiler/simulate/Costs.h"
 #include "compiler/simulate/Report.h"
 #include "compiler/simulate/Simulator.h"
@@ -130,7 +131,7 @@ Status runChecked(const Options &options) {
     return file.error();
   const std::string &target = file->common().target;
   llvm::Expected<machine::Machine> machine =
-      machine::load(options.machine.empty() ? machine::defaultMachine(target) : options.machine);
+      machine::load(options.machine.empty() ? targetOf(target).machine : options.machine);
   if (!machine)
     return badInput(llvm::toString(machine.takeError()));
   Inputs inputs{std::move(*file), std::move(*machine), std::nullopt, std::nullopt, {}};

@@ -1,7 +1,7 @@
 // Guarded reading and depth before LLVM's parser.
 #include "ir/machine/JsonFile.h"
 
-#include "files/JsonDepth.h"
+#include "base/JsonDepth.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // be.
 #pragma once
 
-#include "files/InputFile.h"
+#include "base/InputFile.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"

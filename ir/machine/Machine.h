@@ -171,9 +171,5 @@ std::vector<std::string> knownMachines();
 /// The machine of that name, or of the JSON file at that path. Errors: neither, with the known
 /// names; as `parse`.
 llvm::Expected<Machine> load(llvm::StringRef nameOrPath);
-/// The name of the machine that a plan for `target`, "cpu" or "cuda", is for unless told.
-inline std::string defaultMachine(llvm::StringRef target) {
-  return target == "cuda" ? "h100-infiniband" : "cpu";
-}
 
 } // namespace nano::machine

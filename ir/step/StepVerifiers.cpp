@@ -1,4 +1,5 @@
 // What must hold of each op of the `step` dialect.
+#include "base/Limits.h"
 #include "ir/graph/ScaledOps.h"
 #include "ir/graph/Shapes.h"
 #include "ir/step/Step.h"
@@ -12,8 +13,6 @@ namespace kernel = nano::kernel;
 
 /// Bytes to which every buffer's offset is aligned.
 static constexpr int64_t alignment = 256;
-/// As many streams as plans may have (runtime/plan/Validate.cpp).
-static constexpr uint64_t mostStreams = 64;
 
 static LogicalResult verifyOffset(Operation *op, std::optional<uint64_t> offset) {
   if (offset && (int64_t(*offset) < 0 || *offset % alignment != 0))
@@ -69,9 +68,9 @@ LogicalResult ProgramOp::verifyRegions() {
     if (!isa<BufferOp, StateOp, ViewOp, StepCommandOpInterface>(op))
       return op.emitOpError("is neither a buffer, a view nor a command of the step dialect");
     if (auto command = dyn_cast<StepCommandOpInterface>(op);
-        command && command.getStream() >= mostStreams)
+        command && command.getStream() >= nano::mostStreams)
       return op.emitOpError("stream ")
-             << int64_t(command.getStream()) << " is none of 0 to " << mostStreams - 1;
+             << int64_t(command.getStream()) << " is none of 0 to " << nano::mostStreams - 1;
     if (auto record = dyn_cast<RecordOp>(op)) {
       auto [first, isNew] = recorded.try_emplace(record.getEvent(), &op);
       if (!isNew)

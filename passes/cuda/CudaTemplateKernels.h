@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ir/kernel/Templates.h"
+#include "ir/machine/Machine.h"
 #include "passes/emit/KernelEmitter.h"
 
 #include <functional>
@@ -48,13 +49,13 @@ mlir::FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task,
 struct SymmetricCall {
   step::MatmulOp product;
   TemplateCall call;
-  bool isFaster; ///< than a library, by prediction
+  bool isFaster; ///< than a library, by the machine's figures of it
 };
 
 /// Those of the products of a program that are symmetric, and that the device library has a
 /// template for (SymmetricProducts.cpp).
 std::vector<SymmetricCall> symmetricCalls(step::ProgramOp program, const step::KernelTable &kernels,
-                                          int64_t multiprocessors);
+                                          const machine::Machine &machine);
 
 /// Of a task that is attention's gradients the tokens of a row, where its queries' ranges begin
 /// with their rows, which all have so many: where `first` is t / row · row of the tokens t, as a

@@ -99,20 +99,20 @@ std::optional<SymmetricShape> shapeOf(step::MatmulOp op) {
   return nano::isSymmetricShape(shape) ? std::optional(shape) : std::nullopt;
 }
 
-/// Whether the template is taken instead of a library, by the rounds of tiles that each makes, a
-/// library's of 128 by 256 on all multiprocessors: a round takes as many steps as the inner
-/// dimension has and those of beginning and storing a tile, which machines/h200-nvlink.json has for
-/// the library and which are more here, as tiles are stored twice. By a tenth at least, since a
-/// library has other tiles for what fits badly. Of 31 shapes that docs/gpu.md tells of none was
-/// slower that this takes, and what it leaves to the library is at most 16% faster here.
-bool isSymmetricFaster(const SymmetricShape &s, int64_t multiprocessors) {
-  constexpr double libraryStart = 103, start = 250, share = 0.93, margin = 0.9;
-  const int64_t all = s.matrices * nano::divideUp(s.size, 128) * nano::divideUp(s.size, 256);
-  const double library =
-      double(nano::divideUp(all, multiprocessors)) * (double(s.inner) + libraryStart);
-  const int64_t most = multiprocessors < 2 ? 1 : multiprocessors / nano::MatmulTiles::clusterBlocks;
+/// Whether the template is taken instead of a library, by the rounds of tiles that each makes: a
+/// round takes as many steps as the inner dimension has and those of beginning and storing a tile,
+/// which are more here than the machine has for its library, as tiles are stored twice. By a tenth
+/// at least, since a library has other tiles for what fits badly. Of 31 shapes that docs/gpu.md
+/// tells of none was slower that this takes, and what it leaves to the library is at most 16%
+/// faster here.
+bool isSymmetricFaster(const SymmetricShape &s, const machine::Machine &machine) {
+  constexpr double start = 250, margin = 0.9;
+  const machine::Products &how = machine.products[size_t(machine::ElementType::BF16)];
+  const int64_t all = s.matrices * machine.tiles(s.size, s.size, machine::ElementType::BF16);
+  const double library = double(nano::divideUp(all, how.units)) * (double(s.inner) + how.startup);
+  const int64_t most = how.units < 2 ? 1 : how.units / nano::MatmulTiles::clusterBlocks;
   const double own = double(nano::divideUp(s.matrices * nano::symmetricSquares(s.size), most)) *
-                     (double(s.inner) + start) / share;
+                     (double(s.inner) + start) / machine::generatedProductShare;
   return own < margin * library;
 }
 
@@ -148,7 +148,7 @@ TemplateCall callOf(step::MatmulOp op, const SymmetricShape &shape, int64_t mult
 } // namespace
 
 std::vector<SymmetricCall> symmetricCalls(step::ProgramOp program, const step::KernelTable &kernels,
-                                          int64_t multiprocessors) {
+                                          const machine::Machine &machine) {
   std::vector<SymmetricCall> calls;
   Symmetric symmetric;
   for (Operation &op : program.getBody().front()) {
@@ -164,8 +164,8 @@ std::vector<SymmetricCall> symmetricCalls(step::ProgramOp program, const step::K
       continue;
     symmetric.add(matmul.getC());
     if (const std::optional<SymmetricShape> shape = shapeOf(matmul))
-      calls.push_back({matmul, callOf(matmul, *shape, multiprocessors),
-                       isSymmetricFaster(*shape, multiprocessors)});
+      calls.push_back({matmul, callOf(matmul, *shape, machine.multiprocessors()),
+                       isSymmetricFaster(*shape, machine)});
   }
   return calls;
 }

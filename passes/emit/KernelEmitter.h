@@ -9,15 +9,13 @@
 
 namespace nano::kernels {
 
-/// What kernels run on: threads of a processor, each with a range of iterations, or blocks of a
-/// GPU's threads.
-enum class Target { Cpu, Cuda };
-
 /// What the target is like, as far as kernels depend on it.
 struct KernelOptions {
   int64_t lanes = 16; ///< elements of a vector. CPU: 16 (AVX-512) or 8 (AVX2); CUDA: what a thread
                       ///< loads at once, chosen by each emitter
-  Target target = Target::Cpu;
+  /// They are for blocks of a GPU's threads; else for threads of a processor, each with a range of
+  /// iterations.
+  bool onGpu = false;
 };
 
 /// The kernel function of a task while it is written.

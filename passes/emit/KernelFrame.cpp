@@ -114,7 +114,7 @@ kernel::ParameterAttr KernelFrame::parameterOf(Value operand) {
   const kernel::Access access = kernel::accessOf(llvm::is_contained(task.getIns(), operand),
                                                  llvm::is_contained(task.getOuts(), operand));
   // What the text of a kernel for CUDA says of its pointers.
-  if (options.target != Target::Cuda)
+  if (!options.onGpu)
     return kernel::ParameterAttr::get(builder.getContext(), access);
   const bool isWritten =
       llvm::any_of(task.getOuts(), [&](Value out) { return mayOverlap(out, operand); });
@@ -164,7 +164,7 @@ Value KernelFrame::callDevice(OpBuilder &b, StringRef callee, Type result, Value
 
 MemRefType KernelFrame::scratchType(int64_t bytes) {
   Attribute space;
-  if (options.target == Target::Cuda)
+  if (options.onGpu)
     space = builder.getI64IntegerAttr(sharedMemorySpace);
   return MemRefType::get({bytes}, builder.getI8Type(), MemRefLayoutAttrInterface(), space);
 }
@@ -183,7 +183,7 @@ void KernelFrame::finish() {
   function.setFunctionType(builder.getFunctionType(types, {}));
   function.setGrain(grain);
   function.setSummary(summaryOf(task));
-  if (options.target == Target::Cuda)
+  if (options.onGpu)
     function.setLaunchAttr(kernel::LaunchAttr::get(builder.getContext(), threads, blockIterations,
                                                    /*cluster=*/1, residentBlocks,
                                                    sharesExponentials));

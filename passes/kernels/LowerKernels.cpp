@@ -9,6 +9,7 @@
 #include "passes/cuda/CudaTransposes.h"
 #include "passes/emit/KernelEmitter.h"
 
+#include "base/Target.h"
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/Custom.h"
 #include "ir/graph/ElementwiseOps.h"
@@ -134,12 +135,24 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
   using Base::Base;
 
   void runOnOperation() override {
-    if (target != "cpu" && target != "cuda") {
+    const nano::Target *found = findTarget(target);
+    if (!found) {
       emitError(getOperation().getLoc())
-          << "nano-lower-kernels: target=" << target.getValue() << ": there are cpu and cuda";
+          << "nano-lower-kernels: target=" << target.getValue() << ": there are " << targetNames();
       return signalPassFailure();
     }
-    isCuda = target == "cuda";
+    isCuda = !found->hasNativeCode;
+    if (isCuda) { // what a processor's cores are, lanes say
+      llvm::Expected<machine::Machine> loaded = machine::load(machine);
+      if (!loaded) {
+        emitError(getOperation().getLoc())
+            << "nano-lower-kernels: " << llvm::toString(loaded.takeError());
+        return signalPassFailure();
+      }
+      rates = std::move(*loaded);
+      if (multiprocessors > 0)
+        rates.products[size_t(machine::ElementType::BF16)].units = multiprocessors;
+    }
     if (lanes != 8 && lanes != 16) {
       emitError(getOperation().getLoc())
           << "nano-lower-kernels: lanes=" << static_cast<int64_t>(lanes) << ": must be 8 or 16";
@@ -214,7 +227,7 @@ private:
     auto [it, isNew] = known.try_emplace(key);
     if (isNew) {
       std::string stem = special ? special->op.drop_front(strlen("nano.")).str() : stemOf(task);
-      KernelOptions options{lanes, isCuda ? Target::Cuda : Target::Cpu};
+      KernelOptions options{lanes, isCuda};
       // A row kernel's strides are in its code: its arguments are plain memory.
       auto flatType = [](MemRefType type) {
         return MemRefType::get({ShapedType::kDynamic}, type.getElementType());
@@ -257,7 +270,7 @@ private:
   LogicalResult lowerToTemplates(step::TaskOp task, OpBuilder &moduleBuilder) {
     OpBuilder builder(task);
     FailureOr<std::vector<TemplateCall>> launches =
-        templateCalls(task, builder, multiprocessors, rows.lookup(task), candidates);
+        templateCalls(task, builder, rates.multiprocessors(), rows.lookup(task), candidates);
     if (failed(launches))
       return failure();
     for (const TemplateCall &call : *launches) {
@@ -306,7 +319,7 @@ private:
   LogicalResult takeSymmetricProducts(OpBuilder &moduleBuilder) {
     const step::KernelTable kernels(getOperation());
     for (auto program : getOperation().getOps<step::ProgramOp>())
-      for (auto &[matmul, call, isFaster] : symmetricCalls(program, kernels, multiprocessors)) {
+      for (auto &[matmul, call, isFaster] : symmetricCalls(program, kernels, rates)) {
         if (isFaster) {
           FailureOr<kernel::FuncOp> function = kernelOf(matmul, call, moduleBuilder);
           if (failed(function))
@@ -345,6 +358,7 @@ private:
   }
 
   bool isCuda = false;
+  machine::Machine rates;                    ///< of isCuda
   llvm::DenseMap<Operation *, int64_t> rows; ///< rowOfQueries, where it is known
   llvm::StringMap<Kernel> known;
   llvm::StringMap<char> names;

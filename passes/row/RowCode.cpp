@@ -213,7 +213,7 @@ static constexpr double infinity = std::numeric_limits<double>::infinity();
 SmallVector<Value> RowCode::carried(ArrayRef<graph::ReduceOp> reduces, bool wide) {
   // A GPU's thread has its vector's lanes in as many registers: finding the largest of them costs
   // less than a choice in each.
-  const bool isOfAll = frame.options.target == Target::Cuda;
+  const bool isOfAll = frame.options.onGpu;
   SmallVector<Value> numbers;
   auto carry = [&](Value number, bool isWide) {
     numbers.push_back(isWide ? v.splat(number) : number);

@@ -18,7 +18,7 @@ namespace nano::kernels {
 using Kind = Coordinate::Kind;
 
 RowEvaluator::RowEvaluator(KernelFrame &frame) : RowPositions(frame), frame(frame) {
-  v.usesLibrary = frame.options.target == Target::Cuda;
+  v.usesLibrary = frame.options.onGpu;
 }
 
 //===- Memory -------------------------------------------------------------===//

@@ -2,7 +2,7 @@
 #ifndef NANO_VERIFY_PASSES_TD
 #define NANO_VERIFY_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
+include "passes/PassOption.td"
 
 def VerifyModel : Pass<"nano-verify-model", "::mlir::ModuleOp"> {
   let summary = "the module holds a whole model: programs with the right signatures, every symbol defined, every parameter used and trained";
@@ -37,7 +37,8 @@ def CheckIndices : Pass<"nano-check-indices", "::mlir::ModuleOp"> {
     Errors: indices some of which are certain to lie outside, whatever the tokens are.
   }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
-  let options = [Option<"report", "report", "bool", "false", "a remark on every op whose indices are proven to lie in its table">];
+  let options = [NanocOption<"report", "report", "bool", "false",
+                             "says which indices are proven to lie in their tables, by model line; of those that are checked while the program runs it is always said", "--report-indices">];
 }
 
 def VerifyDifferentiated : Pass<"nano-verify-differentiated", "::mlir::ModuleOp"> {

@@ -1,7 +1,7 @@
 // How ranks exchange data: the interface that a device's collectives and the training loop use.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/plan/Plan.h"
 
 #include <cstdint>

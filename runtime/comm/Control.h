@@ -15,7 +15,7 @@
 // Rank 0 decides, so that all ranks end with the same line; about rank 0 each rank decides itself.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/comm/Sockets.h"
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // The ranks of a run: how they are started and joined, and the end that they come to together.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/comm/Launch.h"
 

@@ -2,7 +2,7 @@
 // torchrun make, or all ranks as threads of this process.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include <functional>
 #include <optional>

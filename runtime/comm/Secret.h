@@ -2,7 +2,7 @@
 // without saying it (HMAC-SHA-256 over what both ends have made up for the occasion).
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/comm/Sockets.h"
 
 #include <functional>

@@ -2,7 +2,7 @@
 // on everything.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // How tensors travel between ranks that are processes: messages of known sizes, all at once.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include <cstdint>
 #include <functional>

@@ -1,5 +1,6 @@
 // Loads a plan's native code and splits its launches over the threads of the rank.
 #include "runtime/cpu/CpuDevice.h"
+#include "base/Target.h"
 #include "runtime/cpu/CpuFeatures.h"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ public:
 Result<std::unique_ptr<CpuDevice>> CpuDevice::create(const plan::Plan &plan,
                                                      Communicator &communicator,
                                                      const DeviceOptions &options) {
-  if (plan.target != "cpu")
+  if (!targetOf(plan.target).runsOn("cpu"))
     return badInput("the plan is for target " + plan.target +
                     ", this is the CPU; recompile the model with --target cpu");
   std::vector<std::string> missing = missingFeatures(plan.cpuFeatures);

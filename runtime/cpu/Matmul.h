@@ -1,7 +1,7 @@
 // Matrix products of a plan, made ready once per distinct problem and run by oneDNN.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/cpu/Memory.h"
 #include "runtime/cpu/ThreadTeam.h"
 #include "runtime/plan/Plan.h"

@@ -1,7 +1,7 @@
 // Memory of the CPU device: lazily backed mappings, and how much the machine can still give.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/plan/Plan.h"
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 // with its own.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/cuda/Nccl.h"
 #include "runtime/cuda/Nvml.h"
 

@@ -1,7 +1,7 @@
 // The collectives of a plan, among GPUs or through the host.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/cuda/Gpu.h"
 #include "runtime/cuda/Nccl.h"

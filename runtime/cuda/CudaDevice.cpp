@@ -1,5 +1,6 @@
 // A plan on a GPU: memory, kernels and ranks, and what it tells of itself.
 #include "runtime/cuda/CudaDevice.h"
+#include "base/Target.h"
 #include "runtime/Candidates.h"
 #include "runtime/cuda/Energy.h"
 #include "runtime/cuda/Rates.h"
@@ -43,7 +44,7 @@ CudaDevice::~CudaDevice() {
 Result<std::unique_ptr<CudaDevice>>
 CudaDevice::create(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options,
                    const Apis &apis, const std::string &cacheFolder, const Phases &startTimes) {
-  if (plan.target != "cuda")
+  if (!targetOf(plan.target).runsOn("cuda"))
     return badInput("the plan is for target " + plan.target +
                     ", this is a GPU; recompile the model with --target cuda");
   std::unique_ptr<CudaDevice> device;
@@ -141,8 +142,7 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
   gpu.check(gpu.api.cuMemsetD8Async(arena, 0, plan.arenaBytes, streams[0]), "cuMemsetD8Async");
   gpu.check(gpu.api.cuEventRecord(epoch, streams[0]), "cuEventRecord");
   gpu.synchronize(streams[0]);
-  epochSeconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  epochSeconds = secondsNow();
   phases.end("clearing");
 }
 

@@ -32,7 +32,7 @@ EnergyCounter energyOf(const NvmlApi &api, const std::string &identifier) {
               return std::nullopt;
             return 1e-3 * double(millijoules);
           },
-          "NVML", uuid, 1e-3 * double(milliwatts)};
+          "NVML", uuid, 1e-3 * double(milliwatts), api.now};
 }
 
 } // namespace nano::cuda

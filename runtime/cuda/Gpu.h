@@ -1,7 +1,7 @@
 // One GPU: its context, and everything that was made in it.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/cuda/Api.h"
 
 #include <chrono>

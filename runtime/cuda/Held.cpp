@@ -3,23 +3,18 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 namespace nano::cuda {
-
-static double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// A look takes the driver milliseconds, so nobody looks while the counter cannot have moved.
 void Held::look(std::vector<Move> &moves) {
   constexpr double surely = 0.8; // of the time between two moves
-  if (!moves.empty() && now() < moves.back().seconds + pause)
+  if (!moves.empty() && counter.now() < moves.back().seconds + pause)
     return;
   const std::optional<double> joules = counter.joules();
   if (!joules || *joules == last)
     return;
-  const double at = now();
+  const double at = counter.now();
   // What the counter stood at before this run says nothing of when it moved.
   if (last >= 0) {
     if (!moves.empty()) {
@@ -47,20 +42,20 @@ RunCost Held::run(const std::function<void()> &enqueue, double once, double leas
   for (CUevent end : ends)
     put(end);
   gpu.synchronize(ends[0]);
-  const double begin = now();
+  const double begin = counter.now();
   double end = begin;
   int64_t runs = 0;
   for (size_t i = 0;; ++i) {
     put(ends[i % 2]);
     // As many looks as there is time for until the batch before it is over.
     do {
-      if (now() > begin + settling)
+      if (counter.now() > begin + settling)
         look(moves);
-    } while (!moves.empty() && now() >= moves.back().seconds + pause &&
+    } while (!moves.empty() && counter.now() >= moves.back().seconds + pause &&
              !gpu.isOver(ends[(i + 1) % 2]));
     gpu.synchronize(ends[(i + 1) % 2]);
     runs += batch;
-    end = now();
+    end = counter.now();
     if (end >= begin + least && (moves.size() >= leastMoves || end >= begin + patience * least))
       break;
   }

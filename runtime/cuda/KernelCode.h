@@ -1,7 +1,7 @@
 // The plan's kernels compiled by NVRTC, several at a time, or taken from the cache.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/cuda/Api.h"
 #include "runtime/files/BuildCache.h"
 #include "runtime/plan/Plan.h"

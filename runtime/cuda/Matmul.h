@@ -1,7 +1,7 @@
 // Matrix products of a plan, by cuBLASLt.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Tuning.h"
 #include "runtime/cuda/Api.h"
 #include "runtime/plan/Plan.h"

@@ -2,6 +2,8 @@
 // here is the binary interface that NVML has kept.
 #pragma once
 
+#include "runtime/Device.h"
+
 namespace nano::cuda {
 
 namespace nvml {
@@ -31,6 +33,8 @@ struct NvmlApi {
   Outcome (*nvmlDeviceGetTotalEnergyConsumption)(Device device,
                                                  unsigned long long *millijoules) = nullptr;
   Outcome (*nvmlDeviceGetEnforcedPowerLimit)(Device device, unsigned *milliwatts) = nullptr;
+  /// The clock that its counters are read beside; a board of tests has its own.
+  double (*now)() = secondsNow;
 };
 
 } // namespace nano::cuda

@@ -1,7 +1,7 @@
 // Which GPU a rank runs on.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/comm/Communicator.h"
 
 #include <string>

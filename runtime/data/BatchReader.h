@@ -1,7 +1,7 @@
 // How a run's data become batches: the rules of docs/data.md.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/data/DocumentIndex.h"
 #include "runtime/data/TokenShards.h"
 #include "runtime/plan/Plan.h"

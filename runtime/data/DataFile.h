@@ -2,8 +2,8 @@
 // shards, a safetensors file of one-dimensional tensors, a folder of .npy files.
 #pragma once
 
-#include "files/InputFile.h"
-#include "files/Status.h"
+#include "base/InputFile.h"
+#include "base/Status.h"
 
 #include <cstdint>
 #include <map>

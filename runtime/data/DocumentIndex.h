@@ -1,7 +1,7 @@
 // Where the documents of data files begin, found once a file and shared by the ranks of a process.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/data/TokenShards.h"
 
 #include <cstdint>

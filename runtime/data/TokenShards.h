@@ -2,7 +2,7 @@
 // that a model reads.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/data/DataFile.h"
 #include "runtime/plan/Plan.h"
 

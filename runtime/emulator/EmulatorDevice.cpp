@@ -1,5 +1,6 @@
 // Lays out launches as the CUDA runtime does, and runs their clusters.
 #include "runtime/emulator/EmulatorDevice.h"
+#include "base/Target.h"
 #include "runtime/cpu/CpuFeatures.h"
 #include "runtime/emulator/Boxes.h"
 #include "runtime/files/BuildCache.h"
@@ -55,7 +56,7 @@ Result<std::unique_ptr<EmulatorDevice>> EmulatorDevice::create(const plan::Plan 
                                                                Communicator &communicator,
                                                                const DeviceOptions &options,
                                                                const Options &emulator) {
-  if (plan.target != "cuda")
+  if (!targetOf(plan.target).runsOn("emulator"))
     return badInput("the plan is for target " + plan.target +
                     ", the emulator runs plans for cuda; recompile the model with --target cuda");
   cpu::FlushDenormals mode;

@@ -1,7 +1,7 @@
 // A kernel's text, compiled for the emulator and loaded into the process.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/files/BuildCache.h"
 #include "runtime/plan/LoadedCode.h"
 #include "runtime/plan/Plan.h"

@@ -1,7 +1,7 @@
 // How the emulator runs, as the environment says.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include <cstdint>
 

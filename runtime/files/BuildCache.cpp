@@ -1,9 +1,9 @@
 // Entries as files: a header with the length and a checksum, then the bytes.
 #include "runtime/files/BuildCache.h"
 
-#include "files/Digest.h"
-#include "files/InputFile.h"
-#include "files/OutputFile.h"
+#include "base/Digest.h"
+#include "base/InputFile.h"
+#include "base/OutputFile.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -1,7 +1,7 @@
 // Saving, finding and verifying checkpoints.
 #include "runtime/files/Checkpoint.h"
 
-#include "files/InputFile.h"
+#include "base/InputFile.h"
 #include "runtime/StateRuns.h"
 
 #include <algorithm>

@@ -12,7 +12,7 @@
 // there removes.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/States.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/files/Manifest.h"

@@ -1,7 +1,7 @@
 // Files with their checksum, and directories made durable.
 #include "runtime/files/FileWriter.h"
 
-#include "files/Digest.h"
+#include "base/Digest.h"
 
 #include <cerrno>
 #include <cstring>

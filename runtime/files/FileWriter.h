@@ -2,8 +2,8 @@
 // what was there before.
 #pragma once
 
-#include "files/OutputFile.h"
-#include "files/Status.h"
+#include "base/OutputFile.h"
+#include "base/Status.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -3,7 +3,7 @@
 // converted on their way; a whole tensor is never held.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/files/StoredTensors.h"
 #include "runtime/files/TensorFolder.h"
 #include "runtime/plan/Plan.h"

@@ -1,7 +1,7 @@
 // The manifest's JSON.
 #include "runtime/files/Manifest.h"
 
-#include "files/JsonDepth.h"
+#include "base/JsonDepth.h"
 #include "runtime/files/JsonKeys.h"
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 // ones. "run" may be missing: then nothing is known of whose the checkpoint is.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/files/Safetensors.h"
 #include "runtime/plan/Plan.h"
 

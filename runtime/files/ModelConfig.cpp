@@ -1,8 +1,8 @@
 // Compares and writes config.json.
 #include "runtime/files/ModelConfig.h"
 
-#include "files/InputFile.h"
-#include "files/JsonDepth.h"
+#include "base/InputFile.h"
+#include "base/JsonDepth.h"
 #include "runtime/files/JsonKeys.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // it.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/plan/Interchange.h"
 
 #include <string>

@@ -1,7 +1,7 @@
 // The folder that a run saves into: one live run at a time, and checkpoints of one run.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/files/Checkpoint.h"
 #include "runtime/files/Manifest.h"
 

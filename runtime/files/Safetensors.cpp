@@ -1,7 +1,7 @@
 // Reading, checking and laying out safetensors files.
 #include "runtime/files/Safetensors.h"
 
-#include "files/JsonDepth.h"
+#include "base/JsonDepth.h"
 #include "runtime/files/JsonKeys.h"
 
 #include <algorithm>

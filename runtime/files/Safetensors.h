@@ -3,8 +3,8 @@
 // tensor.
 #pragma once
 
-#include "files/InputFile.h"
-#include "files/Status.h"
+#include "base/InputFile.h"
+#include "base/Status.h"
 #include "runtime/files/FileWriter.h"
 #include "runtime/plan/Plan.h"
 

@@ -4,7 +4,7 @@
 // [first, end) of one, under the name "NAME[first:end]", with shape [end − first].
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/files/Safetensors.h"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Opens the shards of a folder and holds its index against them.
 #include "runtime/files/TensorFolder.h"
 
-#include "files/JsonDepth.h"
+#include "base/JsonDepth.h"
 #include "runtime/files/JsonKeys.h"
 
 #include <filesystem>

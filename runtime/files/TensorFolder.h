@@ -3,7 +3,7 @@
 // nothing: the index must be the truth.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/files/Safetensors.h"
 
 #include <map>

@@ -1,8 +1,8 @@
 // Reads a tokenizer.json and turns the spellings of its tokens into bytes.
 #include "runtime/files/Tokenizer.h"
 
-#include "files/InputFile.h"
-#include "files/JsonDepth.h"
+#include "base/InputFile.h"
+#include "base/JsonDepth.h"
 #include "runtime/files/JsonKeys.h"
 
 #include <array>

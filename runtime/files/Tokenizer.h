@@ -2,7 +2,7 @@
 // (GPT-2, Llama 3, Qwen) and of BPE with byte fallback (Llama 2, Mistral). For decoding only.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 // The names that an ELF shared object defines, read from its bytes without loading it.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include <cstdint>
 #include <string_view>

@@ -2,7 +2,7 @@
 // the config.json beside them says: the mapping that the model file states, as plain structs.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include <cstdint>
 #include <string>

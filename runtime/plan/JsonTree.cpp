@@ -1,7 +1,7 @@
 // Builds the tree from the events of nlohmann's parser.
 #include "runtime/plan/JsonTree.h"
 
-#include "files/JsonDepth.h"
+#include "base/JsonDepth.h"
 
 #include <nlohmann/json.hpp>
 

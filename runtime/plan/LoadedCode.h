@@ -1,7 +1,7 @@
 // Native code, a plan's or what is to become one's, loaded into the process from memory.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,7 +1,7 @@
 // What devices say to the user in terms of the plan.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/plan/Plan.h"
 
 #include <chrono>

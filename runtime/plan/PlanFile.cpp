@@ -1,8 +1,8 @@
 // The container of a plan file: header, section table, sections, checksums; and its way to and from
 // the disk.
 #include "runtime/plan/PlanFile.h"
-#include "files/InputFile.h"
-#include "files/OutputFile.h"
+#include "base/InputFile.h"
+#include "base/OutputFile.h"
 #include "runtime/plan/Messages.h"
 #include "runtime/plan/PlanJson.h"
 

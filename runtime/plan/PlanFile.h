@@ -3,7 +3,7 @@
 // then every index, range and name.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/plan/Plan.h"
 
 #include <span>

@@ -1,6 +1,6 @@
 // Reads the texts of a plan file from JSON and checks every field's presence and type; an error
 // carries the field's path.
-#include "files/JsonDepth.h"
+#include "base/JsonDepth.h"
 #include "runtime/plan/Expr.h"
 #include "runtime/plan/InterchangeJson.h"
 #include "runtime/plan/JsonNode.h"

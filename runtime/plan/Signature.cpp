@@ -1,8 +1,8 @@
 // Keys and signatures as lines of text, Ed25519 by libsodium.
 #include "runtime/plan/Signature.h"
 
-#include "files/InputFile.h"
-#include "files/OutputFile.h"
+#include "base/InputFile.h"
+#include "base/OutputFile.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <algorithm>

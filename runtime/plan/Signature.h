@@ -3,7 +3,7 @@
 // docs/plan-format.md says what stands in the files.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include <string>
 #include <string_view>

@@ -14,8 +14,6 @@
 namespace nano::plan {
 namespace {
 
-/// Streams of a program at most.
-constexpr uint32_t mostStreams = 64;
 /// Tokens of a step, and steps, at most: schedules compute with them as doubles.
 constexpr int64_t mostOfRun = int64_t(1) << 53;
 
@@ -62,7 +60,8 @@ void Validator::inside(const Ref &ref, uint64_t bytes, const char *what) const {
 
 void Validator::header() {
   item = "the plan";
-  require(plan.target == "cpu" || plan.target == "cuda", "the target is neither cpu nor cuda");
+  if (!findTarget(plan.target))
+    fail("the target is neither " + targetNames(" nor "));
   require(plan.arenaBytes <= mostArenaBytes, "the arena is larger than 2^46 bytes");
   require(!plan.worlds.empty(), "it names no number of ranks");
   require(plan.group >= 1, "a group has no rank");

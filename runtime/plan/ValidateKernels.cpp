@@ -8,19 +8,16 @@
 
 namespace nano::plan {
 
-/// Bytes of a kernel's parameters, on every GPU that CUDA plans are for.
-static constexpr uint64_t maxParameterBytes = 32764;
-
 void Validator::kernels() {
   std::unordered_set<std::string> names;
   for (const Kernel &kernel : plan.kernels) {
     named("kernel", kernel.name, names);
     check(kernel);
   }
-  if (plan.target == "cuda")
-    cudaKernels();
-  else
+  if (targetOf(plan.target).hasNativeCode)
     nativeKernels();
+  else
+    cudaKernels();
 }
 
 void Validator::check(const Kernel &kernel) const {
@@ -28,7 +25,8 @@ void Validator::check(const Kernel &kernel) const {
     require(std::isfinite(operations) && operations >= 0,
             "its number of operations is not finite, or negative");
   require(kernel.scratchBytes <= mostScratchBytes, "it needs more scratch memory than 1 TiB");
-  require(plan.target == "cuda" || (kernel.clusterBlocks == 1 && kernel.tensorMaps.empty()),
+  require(!targetOf(plan.target).hasNativeCode ||
+              (kernel.clusterBlocks == 1 && kernel.tensorMaps.empty()),
           "it has clusters or tensor maps, which are for target cuda only");
   int64_t before = -1;
   for (const Kernel::Reach &reach : kernel.reaches) {
@@ -107,7 +105,7 @@ void Validator::check(const Launch &launch) const {
       inside(ref, ref.bytes, "an operand");
     reaches(plan.kernels[launch.kernel], segment);
   }
-  if (plan.target == "cuda")
+  if (!targetOf(plan.target).hasNativeCode)
     cudaLaunch(launch);
 }
 
@@ -149,7 +147,7 @@ void Validator::cudaLaunch(const Launch &launch) const {
   if (const size_t maps = kernel.tensorMaps.size())
     bytes = plus((bytes + encodedMapAlignment - 1) / encodedMapAlignment * encodedMapAlignment,
                  times(maps, encodedMapBytes));
-  require(bytes <= maxParameterBytes,
+  require(bytes <= uint64_t(maxParameterBytes),
           "its operands need more than the 32764 bytes that a kernel's parameters may have");
 }
 

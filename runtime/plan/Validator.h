@@ -2,6 +2,8 @@
 // ValidateIndices.cpp and ValidateReads.cpp. Internal to runtime/plan.
 #pragma once
 
+#include "base/Limits.h"
+#include "base/Target.h"
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Plan.h"
 

@@ -26,10 +26,9 @@ static std::string emit(ModuleOp module, int64_t iterations, Shape &shape) {
     return "";
   OwningOpRef<ModuleOp> kernelModule = ModuleOp::create(task.getLoc());
   OpBuilder builder = OpBuilder::atBlockEnd(kernelModule->getBody());
-  kernels::KernelFrame frame(
-      task, {.target = kernels::Target::Cuda}, builder, "kernel", [](MemRefType type) {
-        return MemRefType::get({ShapedType::kDynamic}, type.getElementType());
-      });
+  kernels::KernelFrame frame(task, {.onGpu = true}, builder, "kernel", [](MemRefType type) {
+    return MemRefType::get({ShapedType::kDynamic}, type.getElementType());
+  });
   if (failed(kernels::emitCudaRowKernel(frame, *form)))
     return "";
   frame.finish();

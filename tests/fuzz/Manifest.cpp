@@ -1,6 +1,6 @@
 // Checkpoints' manifests.
 #include "runtime/files/Manifest.h"
-#include "files/JsonDepth.h"
+#include "base/JsonDepth.h"
 #include "tests/fuzz/Targets.h"
 
 #define XXH_INLINE_ALL

@@ -2,7 +2,7 @@
 // of files/InputFile.cpp and MemoryFile.cpp. Programs of libFuzzer link it: making, opening
 // and closing a file took them longer than reading it. What InputFile.cpp itself does has its own
 // tests.
-#include "files/InputFile.h"
+#include "base/InputFile.h"
 #include "tests/fuzz/Targets.h"
 
 #include <cstring>

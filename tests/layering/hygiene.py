@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reports what no compiler does: files that have grown too long, FileCheck directives that check
-nothing because their colon is missing, paths of somebody's machine, and stages of the compiler that
-are known by their names.
+nothing because their colon is missing, paths of somebody's machine, and stages of the compiler and
+targets that are known by their names.
 
 usage: hygiene.py [ROOT]      prints FILE:LINE: what is wrong; exit status 1 if anything is, or if
 nothing was read"""
@@ -31,6 +31,7 @@ TEXT_SUFFIXES = LENGTH_SUFFIXES + (
 MACHINE_PATH = re.compile(r"(?<![\w./}$-])/(?:home|root|Users|work|workspace|mnt)/[\w.]+")
 
 STAGE_NAME = re.compile(r'\bstage(?:\.|->)name\s*[!=]=\s*"\w+"')
+TARGET_NAME = re.compile(r'[!=]=\s*"(?:cpu|cuda|emulator)"|"(?:cpu|cuda|emulator)"\s*[!=]=')
 
 _COMMENT = re.compile(r"^\s*(?://|#|;)+\s*")
 _SUFFIX = r"(?:-(?:NEXT|SAME|NOT|DAG|LABEL|EMPTY|COUNT-\d+))?(?:\{LITERAL\})?:"
@@ -88,6 +89,16 @@ def named_stages(path, lines):
             yield number, f"'{match.group(0)}': say in the table of stages what is done around this one"
 
 
+def named_targets(path, lines):
+    """What is done otherwise for a target is a property of its entry; tests may ask for one."""
+    if path.startswith("tests/") or not has_suffix(path, (".h", ".cpp")):
+        return
+    for number, line in enumerate(lines, 1):
+        match = TARGET_NAME.search(line)
+        if match:
+            yield number, f"'{match.group(0)}': ask base/Target.h for the property that says why"
+
+
 def check(root):
     """Returns (violations as text lines, number of files read)."""
     violations, files = [], 0
@@ -97,7 +108,7 @@ def check(root):
             continue
         files += 1
         lines = text.splitlines()
-        for rule in (long_file, silent_directives, machine_paths, named_stages):
+        for rule in (long_file, silent_directives, machine_paths, named_stages, named_targets):
             violations += [f"{path}:{number}: {what}" for number, what in rule(path, lines)]
     return violations, files
 

@@ -1,4 +1,5 @@
 // nanoc: the compiler's command line.
+#include "base/InputFile.h"
 #include "compiler/CrashMessage.h"
 #include "compiler/Driver.h"
 #include "compiler/MemoryLimit.h"
@@ -7,7 +8,6 @@
 #include "compiler/inspect/Diff.h"
 #include "compiler/inspect/Explain.h"
 #include "compiler/simulate/Simulate.h"
-#include "files/InputFile.h"
 #include "runtime/plan/Signature.h"
 #include "tools/nanoc/BisectCommand.h"
 
@@ -57,10 +57,34 @@ void checkWorlds(const std::vector<int64_t> &worlds) {
   }
 }
 
-void checkBytes(const char *option, int64_t bytes) {
-  if (bytes < 0)
-    throw CLI::ValidationError(fmt::format("{} {}", option, bytes),
-                               "a number of bytes is 0 or more");
+// An option of a pass, by its type.
+void addPassOption(CLI::App &command, bool &option, const char *flag, const char *,
+                   const char *help) {
+  command.add_flag(flag, option, help);
+}
+void addPassOption(CLI::App &command, int64_t &option, const char *flag, const char *value,
+                   const char *help) {
+  command.add_option(flag, option, help)
+      ->capture_default_str()
+      ->type_name(value)
+      ->each([flag](const std::string &given) {
+        if (given.starts_with('-'))
+          throw CLI::ValidationError(fmt::format("{} {}", flag, given),
+                                     "a number of bytes is 0 or more");
+      });
+}
+void addPassOption(CLI::App &command, std::string &option, const char *flag,
+                   const std::string &value, const char *help) {
+  CLI::Option *added =
+      command.add_option(flag, option, help)->capture_default_str()->type_name(value);
+  if (value.find('|') != std::string::npos)
+    added->check(CLI::IsMember(CLI::detail::split(value, '|')));
+}
+
+/// The options of passes that Passes.td says are nanoc's too.
+void addPassOptions(CLI::App &command, nano::PassOptions &options) {
+#define NANO_OPTION(PASS, MEMBER, ...) addPassOption(command, options.PASS.MEMBER, __VA_ARGS__);
+#include "passes/PassOptions.inc"
 }
 
 /// Options that mean something for a model file, or for IR, only.
@@ -407,11 +431,6 @@ int run(int argc, char **argv) {
               nano::simulate::machineNames() + "; default: h100-infiniband for cuda, cpu for cpu")
       ->type_name("NAME|FILE.json");
   compile
-      ->add_option("--times", options.pipeline.schedule.times,
-                   "Times of commands as nanorun --times has measured them with an earlier plan of "
-                   "the model, for the schedule, instead of the machine's rates")
-      ->type_name("FILE.json");
-  compile
       ->add_option("--dump-ir", options.dumpDirectory,
                    "Writes the IR after every pass into DIR, one numbered file a pass, and every "
                    "generated kernel into DIR/kernels; for several numbers of ranks from their own "
@@ -440,30 +459,7 @@ int run(int argc, char **argv) {
                    "micro-batch where the model allows it, by predicted time, and prints what was "
                    "tried")
       ->type_name("BYTES|20GB");
-  compile
-      ->add_option(
-          "--chunk-bytes", options.pipeline.chunks.maxBytes,
-          "The head and its loss are computed in chunks of rows in which no tensor has more "
-          "bytes, of at least 128 rows; 0: chunks that do not raise the peak of memory")
-      ->type_name("N");
-  compile
-      ->add_option("--bucket-bytes", options.pipeline.buckets.maxBytes,
-                   "Gradients and other tensors are communicated together up to so many bytes; 0: "
-                   "each alone")
-      ->capture_default_str()
-      ->type_name("N");
-  compile
-      ->add_option("--products", options.pipeline.products.products,
-                   "cuda: which matrix products that one kernel alone reads are computed by that "
-                   "kernel: those that --machine predicts to be faster so (auto), all that can be "
-                   "(fused), none (library)")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "fused", "library"}))
-      ->type_name("auto|fused|library");
-  compile->add_flag("--candidates", options.pipeline.kernels.candidates,
-                    "cuda: the plan also holds kernels that may be faster than those chosen by "
-                    "rule, for nanorun --tune to measure: other tiles of attention, its gradients "
-                    "in seven products beside five, symmetric products at half the work");
+  addPassOptions(*compile, options.pipeline);
   compile->add_flag(
       "--report-memory", options.reportMemory,
       "Says who holds memory at the peak, by model line, and what would be made again "
@@ -487,11 +483,6 @@ int run(int argc, char **argv) {
       ->type_name("OUT.html");
   compile->add_flag("--report-fp8", options.pipeline.reportFp8,
                     "Says which 8-bit conversions are kernels of their own, and why");
-  compile->add_flag("--report-updates", options.pipeline.optimizers.report,
-                    "Says how each parameter is updated, on which rank, and why");
-  compile->add_flag("--report-indices", options.pipeline.indices.report,
-                    "Says which indices are proven to lie in their tables, by model line; of those "
-                    "that are checked while the program runs it is always said");
   compile->add_flag("--check-kernels", options.checkKernels,
                     "Runs the model's own kernels on small random inputs, on the CPU or the "
                     "emulator, and their derivatives against finite differences");
@@ -566,8 +557,6 @@ int run(int argc, char **argv) {
     checkWorlds(options.worlds);
     if (!maxMemory.empty() && (options.maxMemory = nano::parseBytes(maxMemory)) == 0)
       throw CLI::ValidationError("--max-memory " + maxMemory, "write bytes, as in 20GB or 512MB");
-    checkBytes("--chunk-bytes", options.pipeline.chunks.maxBytes);
-    checkBytes("--bucket-bytes", options.pipeline.buckets.maxBytes);
     schedule.check(options);
     if (!verified.empty())
       return verify(verified, options);

@@ -1,6 +1,7 @@
 // The command line of nanorun; --help prints what stands here.
 #include "tools/nanorun/Options.h"
 
+#include "base/Target.h"
 #include "runtime/Version.h"
 
 #include <CLI/CLI.hpp>
@@ -137,15 +138,14 @@ Result<std::optional<Options>> parseOptions(int argc, char **argv) {
   app.add_flag("--share-gpus", train.shareGpus,
                "Several ranks on one GPU where there are fewer GPUs: for trying many ranks out; "
                "they exchange data through the host, slowly");
-  app.add_option("--backend", options.backend, "What the plan must be for; default: what it is for")
-      ->type_name("cpu|cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}).description(""));
   app.add_option("--device", options.device,
                  "What runs the plan; default: what it is for. The emulator runs plans for cuda on "
                  "the CPU and checks their kernels; NANO_EMULATOR=fast leaves the checks out, "
                  "NANO_EMULATOR_SEED=N is that of the order of threads")
-      ->type_name("cpu|cuda|emulator")
-      ->check(CLI::IsMember({"cpu", "cuda", "emulator"}).description(""));
+      ->type_name(deviceNames())
+      ->check([](const std::string &name) {
+        return targetOfDevice(name) ? "" : fmt::format("{} is none of {}", name, deviceNames(", "));
+      });
   app.add_option("--threads", train.threads,
                  "CPU threads of one rank; default: the machine's cores by ranks")
       ->type_name("N")

@@ -1,7 +1,7 @@
 // The command line of nanorun.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/Sampler.h"
 #include "runtime/Trainer.h"
 #include "runtime/comm/Launch.h"
@@ -16,8 +16,7 @@ namespace nano {
 /// What the command line asks for.
 struct Options {
   std::string plan;
-  std::string backend; ///< "cpu", "cuda" or empty
-  std::string device;  ///< "cpu", "cuda", "emulator" or empty
+  std::string device; ///< of base/Target.h, or empty
   PlanTrust trust;
   bool describe = false;
   TrainOptions train;

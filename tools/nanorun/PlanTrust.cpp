@@ -2,7 +2,7 @@
 // itself holds no compiler.
 #include "tools/nanorun/PlanTrust.h"
 
-#include "files/InputFile.h"
+#include "base/InputFile.h"
 #include "runtime/plan/Signature.h"
 
 #include <cerrno>

@@ -1,7 +1,7 @@
 // Whose plans run: --trust and --rebuild.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 #include "runtime/plan/PlanFile.h"
 
 #include <string>

@@ -145,10 +145,6 @@ Result<plan::PlanFile> openPlan(const Options &options) {
   Result<plan::PlanFile> file = openTrusted(options.plan, options.trust);
   if (!file)
     return file;
-  const std::string &target = file->common().target;
-  if (!options.backend.empty() && options.backend != target)
-    return badInput(fmt::format("--backend {}: {} was compiled for {}; compile it with --target {}",
-                                options.backend, options.plan, target, options.backend));
   if (!options.device.empty())
     if (Status status = checkDevice(file->common(), options.device); !status)
       return badInput("--device: " + status.error().message);

@@ -62,7 +62,7 @@ protected:
     context.loadAllAvailableDialects();
     codegen::loadNativeDialects(context);
     module = std::move(frontend::traceModel(context, test::inputFor(smallModel)).module);
-    pipeline.kernels.lanes = codegen::CpuTarget::host()->lanes();
+    pipeline.lowerKernels.lanes = codegen::CpuTarget::host()->lanes();
   }
 
   /// The first pass that is wrong of these stages; how each pass before was judged is in `seen`.

@@ -1,8 +1,8 @@
 // Files that people name: nothing but a regular file is read or replaced, nothing is waited for,
 // and no text nests deeper than a parser's stack.
-#include "files/InputFile.h"
-#include "files/JsonDepth.h"
-#include "files/OutputFile.h"
+#include "base/InputFile.h"
+#include "base/JsonDepth.h"
+#include "base/OutputFile.h"
 #include "runtime/comm/LocalCommunicator.h"
 #include "runtime/data/TokenShards.h"
 #include "runtime/files/BuildCache.h"

@@ -72,7 +72,6 @@ TEST_F(NanorunTest, HelpAndVersion) {
   for (const char *option : {"--train",
                              "--val",
                              "--gpus",
-                             "--backend",
                              "--steps",
                              "--seed",
                              "--init",
@@ -118,9 +117,7 @@ TEST_F(NanorunTest, BadUsage) {
   expectBad({"--seed", "-1"}, "--seed: '-1' is not a whole number");
   expectBad({"--seed", "18446744073709551616"}, "--seed");
   expectBad({"--save-every", "0", "--save", "@s"}, "--save-every");
-  expectBad({"--backend", "tpu"}, "--backend");
-  expectBad({"--backend", "cuda"}, "was compiled for cpu");
-  expectBad({"--device", "tpu"}, "--device");
+  expectBad({"--device", "tpu"}, "--device: tpu is none of cpu, cuda, emulator");
   expectBad({"--device", "emulator"}, "device emulator does not run this plan, which is for cpu");
   expectBad({"--temperature", "1"}, "only together with --sample");
   expectBad({"--sample", "3", "--temperature", "nan"}, "--temperature");
@@ -180,7 +177,7 @@ TEST_F(NanorunTest, Describe) {
 TEST_F(NanorunTest, TrainsAndSamples) {
   ProcessResult result = run(
       {"--train",      "@train.bin", "--val",       "@val.bin",   "--gpus",        "2",
-       "--backend",    "cpu",        "--log",       "@log.jsonl", "--save",        "@saves",
+       "--device",     "cpu",        "--log",       "@log.jsonl", "--save",        "@saves",
        "--save-every", "4",          "--val-every", "4",          "--dump-params", "@p.safetensors",
        "--threads",    "1",          "--profile",   "@t.json"});
   EXPECT_EQ(result.status, 0) << result.errors;

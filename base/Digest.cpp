@@ -1,5 +1,5 @@
 // BLAKE2b and the system's random numbers, by libsodium.
-#include "files/Digest.h"
+#include "base/Digest.h"
 
 #include <cstdint>
 #include <sodium.h>

@@ -3,7 +3,7 @@
 // an error like any other.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 // Files read by open, fstat and pread.
-#include "files/InputFile.h"
+#include "base/InputFile.h"
 
 #include <algorithm>
 #include <cerrno>

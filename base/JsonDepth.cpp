@@ -1,5 +1,5 @@
 // One pass over the text, which knows brackets and strings.
-#include "files/JsonDepth.h"
+#include "base/JsonDepth.h"
 
 namespace nano {
 

@@ -1,8 +1,8 @@
 // Files written by open, write, fsync and rename.
-#include "files/OutputFile.h"
+#include "base/OutputFile.h"
 
-#include "files/Digest.h"
-#include "files/InputFile.h"
+#include "base/Digest.h"
+#include "base/InputFile.h"
 
 #include <cerrno>
 #include <climits>

@@ -4,7 +4,7 @@
 // it leads to is replaced, a device or a pipe is written to as it is.
 #pragma once
 
-#include "files/Status.h"
+#include "base/Status.h"
 
 #include <cstdint>
 #include <string>
