@@ -1,10 +1,18 @@
 # nano_embed_files(OUTPUT TEMPLATE PART PATTERN…): a rule for OUTPUT, which is TEMPLATE with, for @files@, an entry
 # {"name", R"nano(text)nano"} for each file that matches a PATTERN, by name; PART of a path is its name (NAME or NAME_WE).
-# The rule runs this file as a script.
+# A PATTERN without a star is a file, which the build may make. The rule runs this file as a script.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(NANO_EMBED_FILES ${CMAKE_CURRENT_LIST_FILE})
   function(nano_embed_files output template part)
-    file(GLOB paths CONFIGURE_DEPENDS ${ARGN})
+    set(patterns ${ARGN})
+    set(made ${ARGN})
+    list(FILTER patterns INCLUDE REGEX "[*]")
+    list(FILTER made EXCLUDE REGEX "[*]")
+    set(paths "")
+    if(patterns)
+      file(GLOB paths CONFIGURE_DEPENDS ${patterns})
+    endif()
+    list(APPEND paths ${made})
     list(JOIN ARGN "|" patterns)
     add_custom_command(
       OUTPUT ${output}

@@ -19,7 +19,7 @@ struct EmbeddedFile {
 std::vector<EmbeddedFile> pageFiles();
 /// dygraph.min.js, dygraph.min.css.
 std::vector<EmbeddedFile> libraryFiles();
-/// docs/passes.md.
+/// build/docs/passes.md.
 std::vector<EmbeddedFile> passesPage();
 
 /// The page that shows `document`, JSON. It loads nothing: modules are data in its import map, and

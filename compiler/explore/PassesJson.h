@@ -7,7 +7,7 @@
 namespace nano::explore {
 
 /// Attributes of an object: "phases", "stages", "passes", "kernels" and "prose", what
-/// docs/passes.md says of each of these passes.
+/// build/docs/passes.md says of each of these passes.
 void writePasses(llvm::json::OStream &json, const PassRecords &records, Texts &texts);
 
 } // namespace nano::explore

@@ -1,6 +1,6 @@
 // The plan as text for people; stable enough to be matched by FileCheck. Words say what readers ask
-// most, each line ends with the other fields that are not as by default: what is added to
-// PlanFields.h is described without a word here.
+// most, each line ends with the other fields that are not as by default: what is added to a struct
+// is described without a word here.
 #include "runtime/plan/Expr.h"
 #include "runtime/plan/Operands.h"
 #include "runtime/plan/Overload.h"
@@ -114,7 +114,9 @@ private:
 
 std::string Describer::common(const std::string &hash) {
   line("plan " + hash);
-  line("model " + plan.model + ", target " + plan.target);
+  line("model " + plan.model + ", target " + plan.target +
+       otherFieldsOfAll(plan, {"cpuFeatures", "hyperparameters", "interchange", "indexGroups",
+                               "kernels", "sources"}));
   if (!plan.cpuFeatures.empty()) {
     std::string features = "needs";
     for (const std::string &feature : plan.cpuFeatures)

@@ -3,6 +3,7 @@
 #include "runtime/plan/PlanFile.h"
 #include "base/InputFile.h"
 #include "base/OutputFile.h"
+#include "runtime/plan/FieldKeys.h"
 #include "runtime/plan/Messages.h"
 #include "runtime/plan/PlanJson.h"
 
@@ -14,6 +15,15 @@
 #include <sys/stat.h>
 
 namespace nano::plan {
+
+static constexpr uint32_t newest() {
+  uint32_t version = 0;
+  auto see = [&](const char *, bool, uint32_t since) { version = std::max(version, since); };
+  eachKeyOf(Plan::commonFields(), see);
+  eachKeyOf(Plan::variantFields(), see);
+  return version;
+}
+const uint32_t planVersion = newest();
 namespace {
 
 constexpr char magic[8] = {'N', 'A', 'N', 'O', 'P', 'L', 'A', 'N'};

@@ -15,7 +15,8 @@
 namespace nano::plan {
 
 /// The version of the format that `serialize` writes and the newest that `PlanFile` reads.
-inline constexpr uint32_t planVersion = 11;
+/// The newest that brought a field, or more where what a field means has changed since.
+extern const uint32_t planVersion;
 
 /// A plan file in memory. What its variants share is read at once; a variant when it is asked for.
 class PlanFile {

@@ -28,7 +28,8 @@ std::string variantText(const Plan &plan);
 /// those that are as by default: ", eosToken 50256, events [{…}]"; empty where there are none.
 template <typename S>
 std::string otherFields(const S &object, std::initializer_list<std::string_view> said);
-/// The same of what a variant of the plan has to itself.
+/// The same of what all variants share, and of what one has to itself.
+std::string otherFieldsOfAll(const Plan &plan, std::initializer_list<std::string_view> said);
 std::string otherFieldsOfVariant(const Plan &plan, std::initializer_list<std::string_view> said);
 
 /// Fill the fields of `plan` that are in the text, and the numbers of ranks of each variant. Throw

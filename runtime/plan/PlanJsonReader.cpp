@@ -5,7 +5,6 @@
 #include "runtime/plan/InterchangeJson.h"
 #include "runtime/plan/JsonNode.h"
 #include "runtime/plan/JsonTree.h"
-#include "runtime/plan/PlanFields.h"
 #include "runtime/plan/PlanJson.h"
 
 #include <optional>
@@ -248,16 +247,16 @@ void Reader::initial(const JsonNode &node, Init &init, bool isPart) {
 void Reader::common(const JsonNode &root, Plan &plan, std::vector<std::vector<int64_t>> &variants) {
   JsonObject object(root);
   read(object["files"], files);
-  readFields(root, object, plan, firstCommonFields);
+  readFields(root, object, plan, Plan::firstCommonFields());
   read(object["variants"], variants);
-  readFields(root, object, plan, commonFields);
+  readFields(root, object, plan, Plan::commonFields());
   object.close();
 }
 
 void Reader::variant(const JsonNode &root, Plan &plan) {
   JsonObject object(root);
   read(object["files"], files);
-  readFields(root, object, plan, variantFields);
+  readFields(root, object, plan, Plan::variantFields());
   object.close();
 }
 

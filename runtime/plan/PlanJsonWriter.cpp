@@ -2,7 +2,6 @@
 // milliseconds.
 #include "runtime/plan/Expr.h"
 #include "runtime/plan/InterchangeJson.h"
-#include "runtime/plan/PlanFields.h"
 #include "runtime/plan/PlanJson.h"
 
 #include <nlohmann/json.hpp>
@@ -240,17 +239,17 @@ std::string Writer::lines(const std::vector<Program> &programs) {
 
 std::string Writer::common(std::span<const Plan> variants) {
   const Plan &plan = variants.front();
-  lines(plan, firstCommonFields);
+  lines(plan, Plan::firstCommonFields());
   Json worlds = Json::array();
   for (const Plan &variant : variants)
     worlds.push_back(variant.worlds);
   value("variants", worlds);
-  lines(plan, commonFields);
+  lines(plan, Plan::commonFields());
   return end();
 }
 
 std::string Writer::variant(const Plan &plan) {
-  lines(plan, variantFields);
+  lines(plan, Plan::variantFields());
   return end();
 }
 
@@ -294,8 +293,11 @@ template std::string otherFields(const ScaledWeight &, std::initializer_list<std
 template std::string otherFields(const StepPrograms &, std::initializer_list<std::string_view>);
 template std::string otherFields(const Training &, std::initializer_list<std::string_view>);
 
+std::string otherFieldsOfAll(const Plan &plan, std::initializer_list<std::string_view> said) {
+  return others(plan, Plan::commonFields(), said);
+}
 std::string otherFieldsOfVariant(const Plan &plan, std::initializer_list<std::string_view> said) {
-  return others(plan, variantFields, said);
+  return others(plan, Plan::variantFields(), said);
 }
 
 std::string commonText(std::span<const Plan> variants) { return Writer().common(variants); }

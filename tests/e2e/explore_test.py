@@ -12,7 +12,7 @@ import unittest
 import zlib
 
 import browser
-from harness import GPT2, ROOT, TINY, RunTest, main, overrides, read_bytes, run_command
+from harness import BIN, GPT2, ROOT, TINY, RunTest, main, overrides, read_bytes, run_command
 
 SIZES = {**GPT2, "num_layers": 2, "dtype": "bf16"}
 # A model whose names are markup: what it calls a parameter stands in buffers, labels and tables.
@@ -410,7 +410,7 @@ class Views(Browsed):
         page.click(f"a[data-pass={name}]")
         page.wait(f"document.querySelector('#panel h2').textContent === '{name}'")
         prose = page.text("#prose")
-        page_text = read_bytes(os.path.join(ROOT, "docs/passes.md")).decode()
+        page_text = read_bytes(os.path.join(BIN, "../docs/passes.md")).decode()
         self.assertIn(re.search(r"### `-nano-split-accumulation`\n\n_(.*)_", page_text)[1].replace("`", ""), prose)
         # The same value lights up on both sides.
         lit = page.evaluate("""(() => {
