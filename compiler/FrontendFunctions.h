@@ -8,12 +8,18 @@ namespace nano::frontend {
 
 //===- Elements ----------------------------------------------------------------===//
 
-Tensor abs(const At &x);
-Tensor sign(const At &x);  ///< 1, −1, or x where that is 0; no gradient
-Tensor floor(const At &x); ///< down; no gradient, as of ceil and round
-Tensor ceil(const At &x);
-Tensor round(const At &x); ///< to the nearest, the even one of two
-Tensor erf(const At &x);
+/// The op nano.NAME of every element of x, which is f32 or bf16.
+Tensor elementwise(const char *name, const At &x);
+
+inline Tensor abs(const At &x) { return elementwise("abs", x); }
+/// 1, −1, or x where that is 0; no gradient
+inline Tensor sign(const At &x) { return elementwise("sign", x); }
+/// Down; no gradient, as of ceil and round.
+inline Tensor floor(const At &x) { return elementwise("floor", x); }
+inline Tensor ceil(const At &x) { return elementwise("ceil", x); }
+/// To the nearest, the even one of two.
+inline Tensor round(const At &x) { return elementwise("round", x); }
+inline Tensor erf(const At &x) { return elementwise("erf", x); }
 /// x·Φ(x) = x/2·(1 + erf(x/√2)), in f32, rounded to x's type.
 Tensor gelu(const At &x);
 /// Its approximation x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))), which GPT-2 has.

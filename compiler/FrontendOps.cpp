@@ -208,12 +208,11 @@ Tensor tanh(const At &x) { return unary<graph::TanhOp>("tanh", x); }
 Tensor sigmoid(const At &x) { return unary<graph::SigmoidOp>("sigmoid", x); }
 Tensor sin(const At &x) { return unary<graph::SinOp>("sin", x); }
 Tensor cos(const At &x) { return unary<graph::CosOp>("cos", x); }
-Tensor abs(const At &x) { return unary<graph::AbsOp>("abs", x); }
-Tensor sign(const At &x) { return unary<graph::SignOp>("sign", x); }
-Tensor floor(const At &x) { return unary<graph::FloorOp>("floor", x); }
-Tensor ceil(const At &x) { return unary<graph::CeilOp>("ceil", x); }
-Tensor round(const At &x) { return unary<graph::RoundOp>("round", x); }
-Tensor erf(const At &x) { return unary<graph::ErfOp>("erf", x); }
+Tensor elementwise(const char *name, const At &x) {
+  const Value value = floats(x, name);
+  Recorder &recorder = Recorder::current();
+  return recorder.handle(recorder.op(x.at, (Twine("nano.") + name).str(), value));
+}
 Tensor relu(const At &x) {
   return binary<graph::MaxOp>("relu", Operand(x.tensor, x.at), Operand(0.0, x.at));
 }

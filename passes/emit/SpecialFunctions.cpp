@@ -115,30 +115,6 @@ Value VectorOps::tanh(Value x) {
   return select(compare(graph::Predicate::lt, magnitude, f32(0.625)), near, far);
 }
 
-Value VectorOps::erf(Value x) {
-  // Near 0 an odd polynomial, else 1 − e^p(|x|) with x's sign; from 4 on it is 1.
-  Value word = bits(x), signMask = i32(INT32_MIN), valueMask = i32(INT32_MAX);
-  spread({&word, &signMask, &valueMask});
-  Value magnitude = fromBits(arith::AndIOp::create(b, loc, word, valueMask));
-  Value p =
-      polynomial(mulf(x, x), {7.8538613361e-5, -8.0101938704e-4, 5.1883277486e-3, -2.6853811993e-2,
-                              1.1283585151e-1, -3.7612625825e-1, 1.283791657e-1});
-  Value near = fma(x, p, x);
-  Value q = polynomial(min(magnitude, f32(4.0)),
-                       {-2.1697589015e-5, 4.4147232169e-4, -4.2052829381e-3, 2.5210334331e-2,
-                        -1.084220901e-1, -6.3321640652e-1, -1.1295803061, 1.8846658757e-4});
-  Value far = subf(f32(1.0), exp(q));
-  Value sign = arith::AndIOp::create(b, loc, word, signMask);
-  far = fromBits(arith::OrIOp::create(b, loc, bits(far), sign));
-  return select(compare(graph::Predicate::lt, magnitude, f32(1.0)), near, far);
-}
-
-Value VectorOps::sign(Value x) {
-  Value zero = f32(0.0);
-  Value negative = select(compare(graph::Predicate::lt, x, zero), f32(-1.0), x);
-  return select(compare(graph::Predicate::gt, x, zero), f32(1.0), negative);
-}
-
 Value VectorOps::sigmoid(Value x) { return divf(f32(1.0), addf(f32(1.0), exp(negf(x)))); }
 
 Value VectorOps::sinCos(Value x, int64_t quadrant) {
@@ -166,18 +142,50 @@ Value VectorOps::sinCos(Value x, int64_t quadrant) {
 Value VectorOps::rsqrt(Value x) { return divf(f32(1.0), math::SqrtOp::create(b, loc, x)); }
 
 namespace {
+
+//===- Functions that only models call
+//----------------------------------------------------------===//
+
+/// Near 0 an odd polynomial, else 1 − e^p(|x|) with x's sign; from 4 on it is 1.
+Value erf(VectorOps &v, Value x) {
+  Value word = v.bits(x), signMask = v.i32(INT32_MIN), valueMask = v.i32(INT32_MAX);
+  v.spread({&word, &signMask, &valueMask});
+  Value magnitude = v.fromBits(arith::AndIOp::create(v.b, v.loc, word, valueMask));
+  Value p = v.polynomial(v.mulf(x, x),
+                         {7.8538613361e-5, -8.0101938704e-4, 5.1883277486e-3, -2.6853811993e-2,
+                          1.1283585151e-1, -3.7612625825e-1, 1.283791657e-1});
+  Value near = v.fma(x, p, x);
+  Value q = v.polynomial(v.min(magnitude, v.f32(4.0)),
+                         {-2.1697589015e-5, 4.4147232169e-4, -4.2052829381e-3, 2.5210334331e-2,
+                          -1.084220901e-1, -6.3321640652e-1, -1.1295803061, 1.8846658757e-4});
+  Value far = v.subf(v.f32(1.0), v.exp(q));
+  Value sign = arith::AndIOp::create(v.b, v.loc, word, signMask);
+  far = v.fromBits(arith::OrIOp::create(v.b, v.loc, v.bits(far), sign));
+  return v.select(v.compare(graph::Predicate::lt, magnitude, v.f32(1.0)), near, far);
+}
+
+Value sign(VectorOps &v, Value x) {
+  Value zero = v.f32(0.0);
+  Value negative = v.select(v.compare(graph::Predicate::lt, x, zero), v.f32(-1.0), x);
+  return v.select(v.compare(graph::Predicate::gt, x, zero), v.f32(1.0), negative);
+}
+
 /// The code of vectors of a function that LLVM has no instruction for, or of one that no library
 /// has.
 struct FunctionCode {
   StringRef op;
-  Value (VectorOps::*code)(Value x);
+  Value (*code)(VectorOps &v, Value x);
 };
 constexpr FunctionCode codes[] = {
-    {"nano.exp", &VectorOps::exp},         {"nano.log", &VectorOps::log},
-    {"nano.tanh", &VectorOps::tanh},       {"nano.erf", &VectorOps::erf},
-    {"nano.sigmoid", &VectorOps::sigmoid}, {"nano.sin", &VectorOps::sin},
-    {"nano.cos", &VectorOps::cos},         {"nano.rsqrt", &VectorOps::rsqrt},
-    {"nano.sign", &VectorOps::sign}};
+    {"nano.exp", [](VectorOps &v, Value x) { return v.exp(x); }},
+    {"nano.log", [](VectorOps &v, Value x) { return v.log(x); }},
+    {"nano.tanh", [](VectorOps &v, Value x) { return v.tanh(x); }},
+    {"nano.erf", erf},
+    {"nano.sigmoid", [](VectorOps &v, Value x) { return v.sigmoid(x); }},
+    {"nano.sin", [](VectorOps &v, Value x) { return v.sin(x); }},
+    {"nano.cos", [](VectorOps &v, Value x) { return v.cos(x); }},
+    {"nano.rsqrt", [](VectorOps &v, Value x) { return v.rsqrt(x); }},
+    {"nano.sign", sign}};
 } // namespace
 
 Value VectorOps::function(StringRef name, const graph::FunctionTraits &traits, Value x,
@@ -185,7 +193,7 @@ Value VectorOps::function(StringRef name, const graph::FunctionTraits &traits, V
   if (traits.op.empty() || !usesLibrary)
     for (const FunctionCode &each : codes)
       if (each.op == name)
-        return (this->*each.code)(x);
+        return each.code(*this, x);
   if (traits.op.empty())
     llvm::reportFatalInternalError(Twine(name) + " has neither an op of kernels nor code");
   OperationState state(loc, traits.op);

@@ -92,19 +92,18 @@ public:
   /// The value as memory of element type `stored` holds it: bf16, f8 and i16 become narrow.
   mlir::Value narrowed(mlir::Value value, mlir::Type stored);
 
-  // Special functions of f32 (SpecialFunctions.cpp): relative error ≤ 2e-7; sin, cos: absolute
+  // Special functions of f32 (SpecialFunctions.cpp, which has those too that only models call):
+  // relative error ≤ 2e-7; sin, cos: absolute
   // error, for |x| ≤ 5e4. NaN in, NaN out; infinities as in libm; results below the smallest normal
   // number may become 0.
   mlir::Value exp(mlir::Value x);
   mlir::Value expBelow(mlir::Value x); ///< e^x for x ≤ 0; any number for others and for NaN
   mlir::Value log(mlir::Value x);
   mlir::Value tanh(mlir::Value x);
-  mlir::Value erf(mlir::Value x);
   mlir::Value sigmoid(mlir::Value x);
   mlir::Value sin(mlir::Value x) { return sinCos(x, /*quadrant=*/0); }
   mlir::Value cos(mlir::Value x) { return sinCos(x, /*quadrant=*/1); }
   mlir::Value rsqrt(mlir::Value x);
-  mlir::Value sign(mlir::Value x);
   /// The function of the op `name`, whose traits these are: an op where the target has one, else
   /// one of the codes above. `rounded`: the type that the result is rounded to.
   mlir::Value function(llvm::StringRef name, const graph::FunctionTraits &traits, mlir::Value x,
@@ -129,6 +128,14 @@ public:
   /// What registers hold of an element type that memory has: f32, or i32 for integers.
   static mlir::Type registerType(mlir::Type element);
 
+  // What functions are made of.
+  mlir::Value polynomial(mlir::Value x,
+                         llvm::ArrayRef<double> coefficients); ///< highest power first
+  mlir::Value bits(mlir::Value x);                             ///< f32 → i32
+  mlir::Value fromBits(mlir::Value x);                         ///< i32 → f32
+  /// Makes all operands vectors if one is.
+  void spread(std::initializer_list<mlir::Value *> values);
+
 private:
   mlir::Value constant(mlir::TypedAttr value);
   /// `value` of element type `from` as the bits of `to`.
@@ -136,13 +143,7 @@ private:
   mlir::Value lanesTree(mlir::Value vector,
                         mlir::Value (VectorOps::*combine)(mlir::Value, mlir::Value));
   mlir::Value sinCos(mlir::Value x, int64_t quadrant);
-  mlir::Value polynomial(mlir::Value x,
-                         llvm::ArrayRef<double> coefficients); ///< highest power first
-  mlir::Value bits(mlir::Value x);                             ///< f32 → i32
-  mlir::Value fromBits(mlir::Value x);                         ///< i32 → f32
-  mlir::Value widen(mlir::Value loaded);                       ///< bf16, f8 → f32; i16 → i32
-  /// Makes all operands vectors if one is.
-  void spread(std::initializer_list<mlir::Value *> values);
+  mlir::Value widen(mlir::Value loaded); ///< bf16, f8 → f32; i16 → i32
 
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
   llvm::DenseMap<mlir::Value, mlir::Value> splats;

@@ -9,6 +9,8 @@ table; exit status 1 where there is a survivor, or where an op without a change 
 
 import collections
 import math
+import os
+import re
 import sys
 
 from mutants import attack
@@ -249,7 +251,9 @@ def all_reduce(op):
     return same_elements(op) and op.attributes["combiner"] in (0, 1)
 
 
-UNARY = "abs ceil cos erf exp floor log neg round rsqrt sigmoid sign sin sqrt tanh".split()
+ELEMENTWISE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../ir/graph/ElementwiseOps.td")
+with open(ELEMENTWISE, encoding="utf-8") as definitions:
+    UNARY = sorted(re.findall(r'Nano_UnaryOp<"(\w+)"', definitions.read()))
 BINARY = "add sub mul div max min".split()
 INTEGER = "and or xor shl shr rem".split()
 MEANINGS = {
