@@ -164,7 +164,7 @@ struct Outcome {
 class CudaBothSums : public testing::TestWithParam<Case> {};
 
 TEST_P(CudaBothSums, AreThoseOfTheRows) {
-  const Case c = GetParam();
+  const Case &c = GetParam();
   const Gradient gradient(c);
   const CudaRow kernel = cudaRow(gradientText(c), c.blocks);
   std::vector<double> first;
