@@ -78,28 +78,34 @@ template <class S, int lanes> struct LaneColumns {
       : first(slice * 8 * lanes + lane * (S::vectorRows ? 8 : 1)) {}
   NANO_DEVICE int column(int j) const { return first + j * (S::vectorRows ? 1 : lanes); }
 
-  NANO_DEVICE void load(float (&values)[8], const MatrixView<const typename S::Element> &x,
-                        int t) const {
-    using Element = typename S::Element;
+  using Element = typename S::Element;
+  /// The elements of a row as they are read.
+  struct alignas(S::vectorRows ? 16 : 4) Piece {
+    Element elements[8];
+  };
+  NANO_DEVICE Piece load(const MatrixView<const Element> &x, int t) const {
+    Piece piece{};
     const Element *row = x.base + t * x.row;
     if constexpr (S::vectorRows) {
+      constexpr int each = 16 / sizeof(Element);
       struct alignas(16) Vector {
-        Element elements[16 / sizeof(Element)];
+        Element elements[each];
       };
+      if (S::columns % (8 * lanes) == 0 || first < S::columns)
 #pragma unroll
-      for (int j = 0; j < 8; j += 16 / sizeof(Element)) {
-        Vector v{};
-        if (first < S::columns)
-          v = loadReadOnly(reinterpret_cast<const Vector *>(row + first + j));
+        for (int j = 0; j < 8; j += each) {
+          const Vector v = loadReadOnly(reinterpret_cast<const Vector *>(row + first + j));
 #pragma unroll
-        for (int i = 0; i < 16 / int(sizeof(Element)); ++i)
-          values[j + i] = float(v.elements[i]);
-      }
+          for (int i = 0; i < each; ++i)
+            piece.elements[j + i] = v.elements[i];
+        }
     } else {
 #pragma unroll
       for (int j = 0; j < 8; ++j)
-        values[j] = column(j) < S::columns ? float(row[column(j) * x.element]) : 0.0f;
+        if (column(j) < S::columns)
+          piece.elements[j] = row[column(j) * x.element];
     }
+    return piece;
   }
 
   template <int places>
@@ -133,41 +139,67 @@ template <class S, int lanes> struct LaneColumns {
 };
 
 /// The sums of some columns over `count` rows of the table from `begin` on, those of them that are
-/// before `end` and have few tokens, by a warp.
+/// before `end` and have few tokens, by a warp. The rows' tokens are one list, so that what is read
+/// of several rows is under way at once.
 template <class S, int count, class Operands>
 NANO_DEVICE void sumFew(const Operands &x, int slice, int begin, int end) {
-  constexpr int ahead = 4;
+  using Columns = LaneColumns<S, 32>;
+  constexpr int ahead = 4; // as many as there are registers for
   const int *const starts = x.scratch + 2 * S::tokens;
-  const LaneColumns<S, 32> columns(slice, laneIndex());
-  const int last = begin + laneIndex() < end ? begin + laneIndex() : end;
-  const int mine = begin < end && laneIndex() <= count ? starts[last] : 0;
-  int positions[count], tokens[count]; // of a row: this lane's sorted position; their number
+  const Columns columns(slice, laneIndex());
+  if (begin >= end)
+    return;
+  const int mine =
+      laneIndex() <= count ? starts[begin + laneIndex() < end ? begin + laneIndex() : end] : 0;
+  int behind[count]; // of a row: where its tokens end in the list
+  int apart[count];  // what is added to a place in the list to get that in sorted order
+  int tokens = 0;
 #pragma unroll
   for (int row = 0; row < count; ++row) {
-    const int from = shuffle(mine, row);
-    tokens[row] = shuffle(mine, row + 1) - from;
-    const bool is = laneIndex() < tokens[row] && tokens[row] <= scatterManyTokens;
-    positions[row] = is ? x.scratch[from + laneIndex()] : 0;
+    const int from = shuffle(mine, row), own = shuffle(mine, row + 1) - from;
+    apart[row] = from - tokens;
+    tokens += own <= scatterManyTokens ? own : 0;
+    behind[row] = tokens;
+    if (own == 0 && begin + row < end) {
+      const float none[8] = {};
+      columns.store(none, x.y, begin + row);
+    }
   }
+  float sums[8] = {};
+  for (int first = 0; first < tokens; first += 32) {
+    const int place = first + laneIndex();
+    int offset = 0;
 #pragma unroll
-  for (int row = 0; row < count; ++row) {
-    if (begin + row >= end || tokens[row] > scatterManyTokens)
-      continue;
-    float sums[8] = {};
-    for (int i = 0; i < tokens[row]; i += ahead) {
-      float values[ahead][8];
+    for (int row = count - 1; row >= 0; --row)
+      offset = place < behind[row] ? apart[row] : offset;
+    const int position = place < tokens ? x.scratch[place + offset] : 0;
+    for (int i = first; i < first + 32 && i < tokens; i += ahead) {
+      typename Columns::Piece pieces[ahead];
 #pragma unroll
       for (int j = 0; j < ahead; ++j) {
-        const int t = shuffle(positions[row], i + j < tokens[row] ? i + j : i);
-        columns.load(values[j], x.x, t);
+        // One that is not there is read as its neighbour, so that no load waits for a branch.
+        const int t = shuffle(position, (i + j < tokens ? i + j : i) - first);
+        pieces[j] = columns.load(x.x, t);
       }
 #pragma unroll
-      for (int j = 0; j < ahead; ++j)
+      for (int j = 0; j < ahead; ++j) {
+        if (i + j >= tokens)
+          break;
 #pragma unroll
         for (int c = 0; c < 8; ++c)
-          sums[c] += i + j < tokens[row] ? values[j][c] : 0;
+          sums[c] += float(pieces[j].elements[c]);
+        int last = -1; // the row whose last token it is
+#pragma unroll
+        for (int row = count - 1; row >= 0; --row)
+          last = i + j + 1 == behind[row] ? row : last;
+        if (last < 0)
+          continue;
+        columns.store(sums, x.y, begin + last);
+#pragma unroll
+        for (int c = 0; c < 8; ++c)
+          sums[c] = 0;
+      }
     }
-    columns.store(sums, x.y, begin + row);
   }
 }
 
@@ -184,15 +216,15 @@ NANO_DEVICE void sumMany(const Operands &x, int slice, int row, int from, int to
             last = first + part < to ? first + part : to;
   float sums[8] = {};
   for (int i = first; i < last; i += ahead) {
-    float values[ahead][8];
+    typename LaneColumns<S, lanes>::Piece pieces[ahead];
 #pragma unroll
     for (int j = 0; j < ahead; ++j)
-      columns.load(values[j], x.x, x.scratch[i + j < last ? i + j : i]);
+      pieces[j] = columns.load(x.x, x.scratch[i + j < last ? i + j : i]);
 #pragma unroll
     for (int j = 0; j < ahead; ++j)
 #pragma unroll
       for (int c = 0; c < 8; ++c)
-        sums[c] += i + j < last ? values[j][c] : 0;
+        sums[c] += i + j < last ? float(pieces[j].elements[c]) : 0;
   }
 #pragma unroll
   for (int c = 0; c < 8; ++c)
