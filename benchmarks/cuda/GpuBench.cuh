@@ -115,16 +115,21 @@ inline double medianSeconds(const std::function<void()> &work) {
   return times[times.size() / 2] * 1e-3;
 }
 
-/// Bytes per second of a copy of 1 GiB within the device, read and written.
-inline double copyRate() {
-  const size_t bytes = size_t(1) << 30;
-  auto *from = allocate<char>(bytes), *to = allocate<char>(bytes);
-  CHECK(cudaMemset(from, 1, bytes));
+/// Seconds of a copy within the device that reads and writes so many bytes in all.
+inline double copySeconds(size_t bytes) {
+  auto *from = allocate<char>(bytes / 2), *to = allocate<char>(bytes / 2);
+  CHECK(cudaMemset(from, 1, bytes / 2));
   const double seconds =
-      medianSeconds([&] { CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice)); });
+      medianSeconds([&] { CHECK(cudaMemcpyAsync(to, from, bytes / 2, cudaMemcpyDeviceToDevice)); });
   CHECK(cudaFree(from));
   CHECK(cudaFree(to));
-  return 2 * double(bytes) / seconds;
+  return seconds;
+}
+
+/// Bytes per second of a copy of 1 GiB within the device, read and written.
+inline double copyRate() {
+  const size_t bytes = size_t(1) << 31;
+  return double(bytes) / copySeconds(bytes);
 }
 
 /// Prints the device's name.

@@ -13,7 +13,6 @@
 namespace {
 using namespace nano::bench;
 
-double copyBytesPerSecond = 0;
 /// Multiply-adds of f32, and products of bf16 on tensor cores: two operations each, 128 and 2,048
 /// of them a clock of a multiprocessor, at its highest clock.
 double plainPerSecond = 0, matrixPerSecond = 0;
@@ -25,10 +24,9 @@ void findRates() {
   const double clocks = 1e3 * kilohertz * multiprocessors;
   plainPerSecond = 2 * 128 * clocks;
   matrixPerSecond = 2 * 2048 * clocks;
-  copyBytesPerSecond = copyRate();
   std::printf("device copy: %.0f GB/s read and written; by the clock %.1f TFLOP/s of f32, %.0f of "
               "bf16 on tensor cores\n",
-              copyBytesPerSecond / 1e9, plainPerSecond / 1e12, matrixPerSecond / 1e12);
+              copyRate() / 1e9, plainPerSecond / 1e12, matrixPerSecond / 1e12);
 }
 
 template <class T> std::vector<T> download(const T *from, size_t count) {
@@ -41,7 +39,7 @@ double valueOf(nano::bf16 x) { return decode(x.bits); }
 
 void report(const char *name, double seconds, double bytes, double ofOperations,
             const cudaFuncAttributes &attributes, double worst, double tolerance, bool isSame) {
-  const double ofBytes = bytes / copyBytesPerSecond, floor = std::max(ofBytes, ofOperations);
+  const double ofBytes = copySeconds(size_t(bytes)), floor = std::max(ofBytes, ofOperations);
   const bool right = worst <= tolerance && isSame;
   allRight &= right;
   std::printf("%-34s %7.1f us, floor %6.1f (%s), share %.2f  %3d registers %3zu local  apart "
