@@ -207,7 +207,11 @@ TopK topK(const At &x, int64_t k) {
 
 //===- Random numbers ----------------------------------------------------------===//
 
-Tensor randomBits(const Shape &shape, Line at) {
+namespace {
+/// Random bits of one call: of every element those of the columns of its row that are chosen by its
+/// own.
+SmallVector<Tensor> bitsOf(const Shape &shape, Line at,
+                           llvm::function_ref<SmallVector<Tensor>(const Tensor &own)> columns) {
   Recorder &recorder = Recorder::current();
   const RankedTensorType type =
       recorder.tensorType({shape.sizes, static_cast<size_t>(shape.rank)}, recorder.elementType(i32),
@@ -228,16 +232,26 @@ Tensor randomBits(const Shape &shape, Line at) {
     row = row == zero ? part : recorder.op<graph::AddOp>(at, row, part);
     stride *= shape.sizes[dim];
   }
-  const Value column = shape.rank > 0 ? index(shape.rank - 1) : zero;
-  return recorder.handle(recorder.op<graph::PhiloxOp>(
-      at, column, row, everywhere(key.sequence), recorder.constant(double(key.use), type, at),
-      everywhere(key.seedLow), everywhere(key.seedHigh)));
+  const Tensor own = recorder.handle(shape.rank > 0 ? index(shape.rank - 1) : zero);
+  const Value sequence = everywhere(key.sequence),
+              use = recorder.constant(double(key.use), type, at), low = everywhere(key.seedLow),
+              high = everywhere(key.seedHigh);
+  SmallVector<Tensor> bits;
+  for (const Tensor &column : columns(own))
+    bits.push_back(recorder.handle(recorder.op<graph::PhiloxOp>(
+        at, recorder.value(At(column, at), "random numbers"), row, sequence, use, low, high)));
+  return bits;
+}
+} // namespace
+
+Tensor randomBits(const Shape &shape, Line at) {
+  return bitsOf(shape, at, [](const Tensor &own) { return SmallVector<Tensor>{own}; }).front();
 }
 
 namespace {
-/// Uniform in [0, 1).
-Tensor unitNumbers(const Shape &shape, Line at) {
-  const Tensor upper = Operand(randomBits(shape, at), at) >> Operand(8.0, at);
+/// Uniform in [0, 1), of random bits.
+Tensor unitNumbers(const Tensor &bits, Line at) {
+  const Tensor upper = Operand(bits, at) >> Operand(8.0, at);
   return Operand(cast(At(upper, at), f32), at) * Operand(0x1p-24, at);
 }
 
@@ -256,7 +270,7 @@ Comparison happens(const Shape &shape, double p, Line at) {
 Tensor randomUniform(const Shape &shape, double low, double high, Line at) {
   if (!(low <= high && std::isfinite(high - low)))
     fail(at, fmt::format("randomUniform: from {} to {}", low, high));
-  const Tensor unit = unitNumbers(shape, at);
+  const Tensor unit = unitNumbers(randomBits(shape, at), at);
   const Tensor scaled = Operand(unit, at) * Operand(high - low, at);
   return Operand(scaled, at) + Operand(low, at);
 }
@@ -264,11 +278,20 @@ Tensor randomUniform(const Shape &shape, double low, double high, Line at) {
 Tensor randomNormal(const Shape &shape, double mean, double stddev, Line at) {
   if (!(stddev >= 0 && std::isfinite(stddev) && std::isfinite(mean)))
     fail(at, fmt::format("randomNormal: mean {}, deviation {}", mean, stddev));
-  // Box and Muller 1958.
-  const Tensor first = Operand(1.0, at) - Operand(unitNumbers(shape, at), at);
-  const Tensor turn = Operand(unitNumbers(shape, at), at) * Operand(6.283185307179586, at);
+  // Box and Muller 1958: columns 2j and 2j + 1 are the two numbers of one radius and one angle, of
+  // the bits of these columns.
+  Tensor isOdd;
+  const SmallVector<Tensor> bits = bitsOf(shape, at, [&](const Tensor &own) {
+    isOdd = Operand(own, at) & Operand(1.0, at);
+    const Tensor even = Operand(own, at) - Operand(isOdd, at);
+    return SmallVector<Tensor>{even, Operand(even, at) + Operand(1.0, at)};
+  });
+  const Tensor first = Operand(1.0, at) - Operand(unitNumbers(bits[0], at), at);
+  const Tensor turn = Operand(unitNumbers(bits[1], at), at) * Operand(6.283185307179586, at);
   const Tensor square = Operand(log(At(first, at)), at) * Operand(-2.0, at);
-  const Tensor normal = Operand(sqrt(At(square, at)), at) * Operand(cos(At(turn, at)), at);
+  const Tensor side = select(Operand(isOdd, at) == Operand(0.0, at), Operand(cos(At(turn, at)), at),
+                             Operand(sin(At(turn, at)), at));
+  const Tensor normal = Operand(sqrt(At(square, at)), at) * Operand(side, at);
   const Tensor scaled = Operand(normal, at) * Operand(stddev, at);
   return Operand(scaled, at) + Operand(mean, at);
 }

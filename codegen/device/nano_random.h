@@ -24,9 +24,8 @@ NANO_DEVICE PhiloxBlock philoxBlock(uint32_t c0, uint32_t c1, uint32_t c2, uint3
   return {{c0, c1, c2, c3}};
 }
 
-/// Word (c0 mod 4) of the block of (c0 / 4, c1, c2, c3) and (k0, k1).
-NANO_DEVICE int philox(int c0, int c1, int c2, int c3, int k0, int k1) {
-  const PhiloxBlock block = philoxBlock(uint32_t(c0) >> 2, c1, c2, c3, k0, k1);
+/// Word (c0 mod 4).
+NANO_DEVICE int wordOf(const PhiloxBlock &block, int c0) {
   const int word = c0 & 3;
   return int(word == 0   ? block.word[0]
              : word == 1 ? block.word[1]
@@ -34,29 +33,39 @@ NANO_DEVICE int philox(int c0, int c1, int c2, int c3, int k0, int k1) {
                          : block.word[3]);
 }
 
-/// The same for every lane. Lanes that are four neighbours along c0 share a block, of which they
-/// are the words.
+/// Word (c0 mod 4) of the block of (c0 / 4, c1, c2, c3) and (k0, k1).
+NANO_DEVICE int philox(int c0, int c1, int c2, int c3, int k0, int k1) {
+  return wordOf(philoxBlock(uint32_t(c0) >> 2, c1, c2, c3, k0, k1), c0);
+}
+
+/// The same for every lane. Four lanes whose words are of one block share it.
 template <int N>
 NANO_DEVICE Vec<int, N> philox(const Vec<int, N> &c0, const Vec<int, N> &c1, const Vec<int, N> &c2,
                                const Vec<int, N> &c3, const Vec<int, N> &k0,
                                const Vec<int, N> &k1) {
   Vec<int, N> result;
-  bool areNeighbours = N % 4 == 0 && (c0.lane[0] & 3) == 0;
+  if constexpr (N % 4 == 0) {
+    // Of four lanes the block's first number, in a form that compilers see through.
+    auto begin = [&](int i) { return c0.lane[i | 3] - (c0.lane[i | 3] & 3); };
+    bool share = true;
 #pragma unroll
-  for (int i = 1; i < N; ++i)
-    areNeighbours = areNeighbours && c0.lane[i] == c0.lane[0] + i && c1.lane[i] == c1.lane[0] &&
-                    c2.lane[i] == c2.lane[0] && c3.lane[i] == c3.lane[0] &&
-                    k0.lane[i] == k0.lane[0] && k1.lane[i] == k1.lane[0];
-  if (areNeighbours) {
-#pragma unroll
-    for (int i = 0; i + 4 <= N; i += 4) {
-      const PhiloxBlock block = philoxBlock(uint32_t(c0.lane[i]) >> 2, c1.lane[i], c2.lane[i],
-                                            c3.lane[i], k0.lane[i], k1.lane[i]);
-#pragma unroll
-      for (int word = 0; word < 4; ++word)
-        result.lane[i + word] = int(block.word[word]);
+    for (int i = 0; i < N; ++i) {
+      const int first = i / 4 * 4;
+      share = share && uint32_t(c0.lane[i] - begin(i)) < 4 && c1.lane[i] == c1.lane[first] &&
+              c2.lane[i] == c2.lane[first] && c3.lane[i] == c3.lane[first] &&
+              k0.lane[i] == k0.lane[first] && k1.lane[i] == k1.lane[first];
     }
-    return result;
+    if (share) {
+#pragma unroll
+      for (int i = 0; i < N; i += 4) {
+        const PhiloxBlock block = philoxBlock(uint32_t(begin(i)) >> 2, c1.lane[i], c2.lane[i],
+                                              c3.lane[i], k0.lane[i], k1.lane[i]);
+#pragma unroll
+        for (int j = i; j < i + 4; ++j)
+          result.lane[j] = wordOf(block, c0.lane[j] - begin(i));
+      }
+      return result;
+    }
   }
 #pragma unroll
   for (int i = 0; i < N; ++i)
