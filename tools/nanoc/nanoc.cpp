@@ -69,8 +69,8 @@ void addPassOption(CLI::App &command, int64_t &option, const char *flag, const c
       ->type_name(value)
       ->each([flag](const std::string &given) {
         if (given.starts_with('-'))
-          throw CLI::ValidationError(fmt::format("{} {}", flag, given),
-                                     "a number of bytes is 0 or more");
+          throw CLI::ArgumentMismatch(
+              fmt::format("{} {}: a number of bytes is 0 or more", flag, given));
       });
 }
 void addPassOption(CLI::App &command, std::string &option, const char *flag,
@@ -78,7 +78,7 @@ void addPassOption(CLI::App &command, std::string &option, const char *flag,
   CLI::Option *added =
       command.add_option(flag, option, help)->capture_default_str()->type_name(value);
   if (value.find('|') != std::string::npos)
-    added->check(CLI::IsMember(CLI::detail::split(value, '|')));
+    added->check(CLI::IsMember(CLI::detail::split(value, '|')).description(""));
 }
 
 /// The options of passes that Passes.td says are nanoc's too.
