@@ -1,5 +1,6 @@
 // Tasks that permute what they read, as tasks that write rows where others have columns: see
 // straightenPermutes.
+#include "ir/graph/ShapeOps.h"
 #include "passes/cuda/CudaTiles.h"
 #include "passes/cuda/CudaTransposes.h"
 #include "passes/emit/KernelEmitter.h"

@@ -5,6 +5,7 @@
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/Program.h"
 #include "ir/graph/ScaledOps.h"
+#include "ir/graph/ShapeOps.h"
 
 #include <cmath>
 

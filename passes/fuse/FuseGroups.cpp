@@ -2,6 +2,7 @@
 #include "passes/fuse/FuseGroups.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Values.h"
 
 using namespace mlir;

@@ -1,7 +1,9 @@
 // Lives of tensors by the numbers of the ops that make and read them.
 #include "passes/fuse/TensorLives.h"
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/Nano.h"
+#include "ir/graph/ShapeOps.h"
 #include "ir/graph/Values.h"
 
 #include <algorithm>
