@@ -6,6 +6,17 @@
 #include <cstdint>
 #include <sys/mman.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define NANO_WITH_ASAN
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define NANO_WITH_ASAN
+#endif
+#endif
+#ifdef NANO_WITH_ASAN
+extern "C" void __asan_unpoison_memory_region(const volatile void *, size_t);
+#endif
+
 // The callee-saved registers go onto the old stack and come from the new one.
 asm(R"(
   .text
@@ -68,6 +79,12 @@ bool Stacks::reserve(size_t count) {
 std::byte *Stacks::piece(size_t index) const { return first + index * stackPiece; }
 
 void *startFiber(std::byte *piece, size_t index, void (*entry)()) {
+#ifdef NANO_WITH_ASAN
+  // An entry never returns: what AddressSanitizer knows of the frames of the fiber that had this
+  // stack before would be held against the new one's.
+  constexpr size_t below = Stacks::headBytes + page;
+  __asan_unpoison_memory_region(piece + below, stackPiece - below);
+#endif
   std::byte *top = piece + stackPiece - index % 64 * 192;
   auto *words = reinterpret_cast<void **>(top);
   // As if called: the entry finds the stack 8 bytes past a multiple of 16, with no return address.
