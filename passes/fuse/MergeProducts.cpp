@@ -15,6 +15,7 @@
 // It runs last on tensors, after nano-fuse-products, so that only what the library computes is
 // merged, and kernels are final: they say what is written and read.
 #include "ir/graph/AttentionOps.h"
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/ShapeOps.h"
