@@ -12,7 +12,8 @@ namespace nano {
 
 Status checkDevice(const plan::Plan &plan, const std::string &device) {
   const Target &target = targetOf(plan.target);
-  if (target.runsOn(device))
+  // A target that the table lacks has, if any, the device of its name.
+  if (device == plan.target || target.runsOn(device))
     return ok();
   const Target *other = targetOfDevice(device);
   const auto &[first, second] = target.devices;
