@@ -98,8 +98,10 @@ std::string shortLine(const plan::Location &location) {
 std::vector<Visit> visitsOf(const plan::Plan &plan,
                             const std::vector<const plan::Program *> &programs) {
   std::vector<Visit> visits = plainVisits(plan, programs);
-  // Backwards: the buffers to which a later command of the program adds.
+  // Backwards: the buffers to which a later command of the program adds, and how many kernels for
+  // their own line put a result in the place of what they read.
   std::set<uint32_t> unfinished;
+  std::map<std::pair<const plan::Program *, uint32_t>, size_t> updates;
   const plan::Program *program = nullptr;
   for (auto visit = visits.rbegin(); visit != visits.rend(); ++visit) {
     if (std::exchange(program, visit->program) != visit->program)
@@ -108,14 +110,21 @@ std::vector<Visit> visitsOf(const plan::Plan &plan,
     for (uint32_t buffer : touched.written) {
       if (unfinished.insert(buffer).second)
         visit->captures.push_back({buffer, ""});
-      if (touched.read.count(buffer) > 0 && isAnother(plan, buffer, **visit))
+      if (touched.read.count(buffer) == 0)
+        continue;
+      if (isAnother(plan, buffer, **visit))
         unfinished.erase(buffer);
+      else if ((**visit).is<plan::Launch>() && !ownName(plan, plan.buffers[buffer]).empty())
+        ++updates[{program, buffer}];
     }
   }
   std::set<uint32_t> seen;
   for (Visit &visit : visits)
     for (Capture &capture : visit.captures) {
       capture.key = keyOf(plan, plan.buffers[capture.buffer]);
+      if (const auto found = updates.find({visit.program, capture.buffer});
+          found != updates.end() && !capture.key.empty())
+        capture.key += fmt::format(", with {} more", found->second);
       if (!seen.insert(capture.buffer).second && !capture.key.empty())
         capture.key += fmt::format(", again by {}", shortLine(lineOf(plan, *visit)));
     }

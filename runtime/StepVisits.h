@@ -35,7 +35,8 @@ std::string shortLine(const plan::Location &location);
 /// a name of the model's (a state, a report, the loss) is called by it. One of a program's own is
 /// called by the op and model line that it was made for and by its shape: "matmul of gpt2.cpp:93,
 /// [256,64]", since its number in the plan is nobody else's. Where a command for another line puts
-/// its result in the place of what it reads, that is a tensor too, with the line behind its name.
+/// its result in the place of what it reads, that is a tensor too, with the line behind its name;
+/// where kernels for its own line do, which may be the line of many layers, their number is.
 std::vector<Visit> visitsOf(const plan::Plan &plan,
                             const std::vector<const plan::Program *> &programs);
 

@@ -127,7 +127,18 @@ TEST_F(VisitsTest, ATensorIsWholeBehindItsLastPart) {
   launch(9, {inout(state)});
   EXPECT_EQ(captures(),
             (std::vector<std::string>{"1: add of m.cpp:7, [4,4]", "2: concat of m.cpp:5, [4,4]",
-                                      "3: matmul of m.cpp:6, [4,4]", "4: grad.w"}));
+                                      "3: matmul of m.cpp:6, [4,4], with 1 more", "4: grad.w"}));
+}
+
+TEST_F(VisitsTest, WhatManyLayersAddToIsNotWhatOneMade) {
+  // One line of all layers: a plan that adds in place, and one that does not.
+  const uint32_t sum = buffer("main/cast", 6), apart = buffer("main/cast#2", 6);
+  launch(6, {out(sum)});
+  launch(6, {inout(sum)});
+  launch(6, {inout(sum)});
+  launch(6, {out(apart)});
+  EXPECT_EQ(captures(), (std::vector<std::string>{"2: cast of m.cpp:6, [4,4], with 2 more",
+                                                  "3: cast of m.cpp:6, [4,4]"}));
 }
 
 TEST_F(VisitsTest, AnotherTensorInItsPlaceIsAnother) {
