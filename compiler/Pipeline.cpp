@@ -133,7 +133,7 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   // Before elementwise fusion, so that what a library call does for free is not made a kernel.
   passes.addPass(createFoldMatmulEpilogues());
   // Late on tensors: it fixes which tensors exist in memory, and all that follows is about those.
-  FuseOptions fuse;
+  FuseOptions fuse = options.fuse;
   fuse.bothSums = targetOf(options.target).sumsBothWays;
   passes.addPass(createFuse(fuse));
   // On kernels as they were grouped; changes nothing.
@@ -150,7 +150,7 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   // On what is left to the library. Last, so that no kernel is given up for it, and because only
   // final kernels say what can be written as a part of something wider.
   if (targetOf(options.target).mergesProducts) {
-    MergeProductsOptions merges;
+    MergeProductsOptions merges = options.mergeProducts;
     merges.machine = machineOf(options);
     merges.report = options.reportDetails;
     passes.addPass(createMergeProducts(merges));

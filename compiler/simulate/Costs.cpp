@@ -103,10 +103,7 @@ double attentionFlops(const plan::Plan &plan, const Command &command, double key
   const auto *launch = command.as<plan::Launch>();
   if (!launch)
     return 0;
-  double flops = 0;
-  for (const plan::Launch::Segment &segment : launch->segments)
-    flops += plan.kernels[launch->kernel].flopsPerKey * double(segment.iterations) * keys;
-  return flops;
+  return plan::attentionFlops(plan, *launch, std::vector<double>(launch->segments.size(), keys));
 }
 
 Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
