@@ -99,6 +99,21 @@ Value GraphBuilder::transpose(Value x) {
   return TransposeOp::create(builder, location, tensorType(x).clone(shape), x);
 }
 
+Value GraphBuilder::withZeros(Value x, int64_t dim, int64_t count) {
+  if (count == 0)
+    return x;
+  RankedTensorType type = tensorType(x);
+  Type element = type.getElementType();
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = count;
+  const bool isScaled = element.getIntOrFloatBitWidth() == 8; // constants are not
+  Value zeros = constant(0, type.clone(shape, isScaled ? builder.getF32Type() : element));
+  if (isScaled)
+    zeros = quantize(zeros, scalar(1), element);
+  shape[dim] = type.getDimSize(dim) + count;
+  return ConcatOp::create(builder, location, type.clone(shape), ValueRange{x, zeros}, dim);
+}
+
 Value GraphBuilder::quantize(Value x, Value scale, Type elementType) {
   return QuantizeOp::create(builder, location, tensorType(x).clone(elementType), x, scale);
 }

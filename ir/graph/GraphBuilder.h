@@ -51,6 +51,8 @@ public:
   Value matmul(Value a, Value b, bool transposeA, bool transposeB, mlir::Type elementType);
   /// The last two dimensions exchanged.
   Value transpose(Value x);
+  /// x of floats with `count` zeros more behind it along `dim`; x itself when that is 0.
+  Value withZeros(Value x, int64_t dim, int64_t count);
 
   /// See nano.quantize and nano.dequantize; `scale` is rank 0 or has one number a block.
   Value quantize(Value x, Value scale, mlir::Type elementType);

@@ -126,8 +126,7 @@ void Measurement::measureError(const ScaledProduct &product) {
   for (unsigned index : {0, 1}) {
     Conversion conversion = conversionOf(index == 0 ? op.getA() : op.getB());
     sources[index] = conversion.op.getX();
-    if (conversion.zeroRows > 0)
-      sources[index] = withZeroRows(builder, op.getLoc(), sources[index], conversion.zeroRows);
+    sources[index] = g.withZeros(sources[index], 0, conversion.zeroRows);
     transpose[index] ^= conversion.transposed;
     if (product.part == Part::WeightGradient && product.operand(index) == Operand::Input)
       type = tensorType(sources[index]).getElementType();

@@ -245,9 +245,7 @@ Value padded(OpBuilder &builder, Location location, Value scales) {
   GraphBuilder g(builder, location);
   if (columns == 1)
     return g.broadcast(g.reshape(scales, {rows}), {rows, whole}, {0});
-  Value zeros = g.constant(0, type.clone({rows, whole - columns}));
-  return ConcatOp::create(builder, location, type.clone({rows, whole}), ValueRange{scales, zeros},
-                          builder.getI64IntegerAttr(1));
+  return g.withZeros(scales, 1, whole - columns);
 }
 
 /// The first `columns` of such scales.
@@ -308,10 +306,10 @@ Scaled ModuleScaler::weightCopy(ProgramOp function, const Product &product, bool
     Value stored = g.reshape(g.load(name, weight.getTensorType()), {rows, shape[1]});
     // A block of scales may reach into the rows of zeros; else they are the same in 8 bits.
     if (perBlock)
-      stored = withZeroRows(builder, weight.getLoc(), stored, shape[0] - rows);
+      stored = g.withZeros(stored, 0, shape[0] - rows);
     copy = quantizeWeight(builder, weight.getLoc(), stored, policy, given);
     if (!perBlock)
-      copy.value = withZeroRows(builder, weight.getLoc(), copy.value, shape[0] - rows);
+      copy.value = g.withZeros(copy.value, 0, shape[0] - rows);
   } else {
     copy.value = load(symbol);
     if (given)

@@ -109,22 +109,6 @@ std::string obstacle(const Product &product, Recipe recipe, bool kMajor) {
   return {};
 }
 
-Value withZeroRows(OpBuilder &builder, Location location, Value x, int64_t count) {
-  if (count == 0)
-    return x;
-  GraphBuilder g(builder, location);
-  RankedTensorType type = tensorType(x);
-  const int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
-  Type element = type.getElementType();
-  const bool isScaled = element.getIntOrFloatBitWidth() == 8;
-  Value zeros =
-      g.constant(0, type.clone({count, columns}, isScaled ? builder.getF32Type() : element));
-  if (isScaled)
-    zeros = g.quantize(zeros, g.scalar(1), element);
-  return ConcatOp::create(builder, location, type.clone({rows + count, columns}),
-                          ValueRange{x, zeros}, builder.getI64IntegerAttr(0));
-}
-
 //===- Weights -----------------------------------------------------------------===//
 
 Scaled quantizeWeight(OpBuilder &builder, Location location, Value weight, const Policy &policy,

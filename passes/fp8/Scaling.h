@@ -38,10 +38,6 @@ std::string historySymbol(llvm::StringRef weight, Operand operand); ///< Delayed
 /// `kMajor`, the rows of a product with blocks must be a multiple of 8.
 std::string obstacle(const Product &product, Recipe recipe, bool kMajor);
 
-/// `x`, a matrix of a float type, with `count` rows of zeros behind it.
-mlir::Value withZeroRows(mlir::OpBuilder &builder, mlir::Location location, mlir::Value x,
-                         int64_t count);
-
 /// Writes the scaled forms of products into one function. Each tensor is converted once, before
 /// its first use.
 class ProductScaler {

@@ -103,12 +103,10 @@ private:
   void align(MatmulOp product, int64_t wanted) {
     OpBuilder builder(product);
     GraphBuilder g(builder, product.getLoc());
-    RankedTensorType type = tensorType(product.getResult()), weight = tensorType(product.getB());
-    const int64_t columns = type.getDimSize(1), inner = weight.getDimSize(1);
+    RankedTensorType type = tensorType(product.getResult());
+    const int64_t columns = type.getDimSize(1);
     wideColumns = int64_t(llvm::alignTo(columns, wanted));
-    Value zeros = g.constant(0, weight.clone({wideColumns - columns, inner}));
-    Value rows = ConcatOp::create(builder, product.getLoc(), weight.clone({wideColumns, inner}),
-                                  ValueRange{product.getB(), zeros}, 0);
+    Value rows = g.withZeros(product.getB(), 0, wideColumns - columns);
     auto wide = cast<MatmulOp>(builder.clone(*product));
     wide.getBMutable().assign(rows);
     wide.getResult().setType(type.clone({type.getDimSize(0), wideColumns}));
