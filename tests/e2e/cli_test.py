@@ -13,7 +13,7 @@ import struct
 import subprocess
 import time
 
-from harness import BIN, TINY, RunTest, main, read_bytes, read_log, run_command, train_losses
+from harness import BIN, ROOT, TINY, RunTest, main, read_bytes, read_log, run_command, train_losses
 
 
 class CommandLine(RunTest):
@@ -85,6 +85,31 @@ class CommandLine(RunTest):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("libnano-device-cpu.so", done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1)
+
+    def test_nanoc_without_its_library_of_commands(self):
+        """nanoc alone compiles, and says who builds the commands that it lacks: before it compiles,
+        where --explore wants one."""
+        folder = self.path("without")
+        os.mkdir(folder)
+        shutil.copy(os.path.join(BIN, "nanoc"), folder)
+        plan = os.path.join(folder, "t.plan")
+        compiling = ("compile", "models/gpt_tiny.cpp", "-o", plan, "--target", "cpu")
+        for words in (
+            ("explore", self.plan),
+            ("diff", self.plan, self.plan),
+            ("explain", "93", self.plan),
+            ("bisect", "models/gpt2.cpp"),
+            (*compiling, "--explore", os.path.join(folder, "t.html")),
+        ):
+            command = [os.path.join(folder, "nanoc"), *words]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertRegex(done.stderr, r"^nanoc: .*libnano-commands\.so, which is not in .*; tools/build builds it\n$")
+        self.assertFalse(os.path.exists(plan))
+        done = subprocess.run(
+            [os.path.join(folder, "nanoc"), "params", "models/gpt2.cpp"], cwd=ROOT, capture_output=True, timeout=60
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_sigterm_finishes_the_step_and_saves(self):
         saves, log = self.path("saves"), self.path("interrupted.jsonl")

@@ -4,12 +4,10 @@
 #include "compiler/Driver.h"
 #include "compiler/MemoryLimit.h"
 #include "compiler/Rebuild.h"
-#include "compiler/explore/Explore.h"
-#include "compiler/inspect/Diff.h"
-#include "compiler/inspect/Explain.h"
 #include "compiler/simulate/Simulate.h"
 #include "runtime/plan/Signature.h"
 #include "tools/nanoc/BisectCommand.h"
+#include "tools/nanoc/Commands.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -274,6 +272,13 @@ int report(const nano::Error &error) {
   return error.exitStatus();
 }
 
+/// Runs a command of the library of commands. Returns an exit status.
+template <typename Options>
+int runCommand(int (*nano::Commands::*command)(const Options &), const Options &options) {
+  const nano::Result<const nano::Commands *> commands = nano::loadCommands();
+  return commands ? ((*commands)->*command)(options) : report(commands.error());
+}
+
 /// A folder that goes with the object.
 struct TemporaryFolder {
   TemporaryFolder() {
@@ -319,8 +324,7 @@ int verify(const std::string &planPath, const nano::CompileOptions &given) {
   nano::inspect::DiffOptions compared;
   compared.a = planPath;
   compared.b = options->output;
-  const int status = nano::inspect::diff(compared);
-  return std::max<int>(status, nano::RunFailed);
+  return std::max<int>(runCommand(&nano::Commands::diff, compared), nano::RunFailed);
 }
 
 /// `compile --sign`: compiles, and signs the plan where that went well.
@@ -368,9 +372,10 @@ struct Exploration {
     if (!page.empty() && status != nano::Done && hasShown) {
       const std::string target =
           compile.pipeline.target.empty() ? nano::defaultTarget() : compile.pipeline.target;
-      nano::explore::showFailure({std::filesystem::path(compile.model).stem().string(), target,
-                                  compile.worlds.empty() ? std::vector<int64_t>{1} : compile.worlds,
-                                  &passes, page});
+      const nano::explore::FailedCompilation failed = {
+          std::filesystem::path(compile.model).stem().string(), target,
+          compile.worlds.empty() ? std::vector<int64_t>{1} : compile.worlds, &passes, page};
+      runCommand(&nano::Commands::exploreFailure, failed);
     }
     if (page.empty() || status != nano::Done)
       return status;
@@ -379,7 +384,7 @@ struct Exploration {
     options.machine = compile.pipeline.machine;
     options.output = page;
     options.passes = &passes;
-    return nano::explore::run(options);
+    return runCommand(&nano::Commands::explore, options);
   }
 };
 
@@ -537,11 +542,11 @@ int run(int argc, char **argv) {
       return nano::simulate::run(simulated);
     }
     if (diff->parsed())
-      return nano::inspect::diff(compared);
+      return runCommand(&nano::Commands::diff, compared);
     if (explain->parsed())
-      return nano::inspect::explain(explained);
+      return runCommand(&nano::Commands::explain, explained);
     if (explore->parsed())
-      return nano::explore::run(explored);
+      return runCommand(&nano::Commands::explore, explored);
     if (stages->parsed())
       return nano::listStages();
     if (keygen->parsed())
@@ -549,7 +554,7 @@ int run(int argc, char **argv) {
     options.overrides = bisected.overrides = parseOverrides(overrides);
     if (bisect->parsed()) {
       nano::setCrashPhase("bisect; a debugger shows where");
-      return nano::bisect::run(bisected);
+      return runCommand(&nano::Commands::bisect, bisected);
     }
     if (params->parsed())
       return nano::listParameters(options.model, options.overrides, options.verbose);
@@ -561,6 +566,9 @@ int run(int argc, char **argv) {
     if (!verified.empty())
       return verify(verified, options);
     exploration.prepare(options);
+    if (!exploration.page.empty())
+      if (const auto commands = nano::loadCommands(); !commands)
+        return report(commands.error());
     int status =
         signingKey.empty() ? nano::compileModel(options) : compileAndSign(options, signingKey);
     status = exploration.write(options, status);
