@@ -251,9 +251,10 @@ def all_reduce(op):
     return same_elements(op) and op.attributes["combiner"] in (0, 1)
 
 
-ELEMENTWISE = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../ir/graph/ElementwiseOps.td")
-with open(ELEMENTWISE, encoding="utf-8") as definitions:
+FUNCTIONS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../ir/graph/FunctionOps.td")
+with open(FUNCTIONS, encoding="utf-8") as definitions:
     UNARY = sorted(re.findall(r'Nano_UnaryOp<"(\w+)"', definitions.read()))
+assert UNARY, f"{FUNCTIONS} defines no functions"
 BINARY = "add sub mul div max min".split()
 INTEGER = "and or xor shl shr rem".split()
 MEANINGS = {
