@@ -2,7 +2,7 @@
 #include "ir/graph/Values.h"
 
 #include "ir/graph/ElementwiseOps.h"
-#include "ir/graph/Nano.h"
+#include "ir/graph/ShapeOps.h"
 
 using namespace mlir;
 
@@ -16,6 +16,12 @@ int64_t bytesOf(Value value) {
 bool isZero(Value value) {
   auto constant = value.getDefiningOp<ConstantOp>();
   return constant && constant.getValue().isZero();
+}
+
+LoadOp loadOf(Value value) {
+  while (isa_and_present<CastOp, ReshapeOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value.getDefiningOp<LoadOp>();
 }
 
 } // namespace nano::graph

@@ -8,6 +8,7 @@
 #include "ir/graph/Program.h"
 #include "ir/graph/ScaledOps.h"
 #include "ir/graph/ShapeOps.h"
+#include "ir/graph/Values.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -30,23 +31,17 @@ StringRef nameOf(Part part) {
 
 namespace {
 
-/// The operand that a concatenation puts in front of rows of zeros; null for any other op.
-Value beforeZeros(Operation *op) {
-  auto rows = dyn_cast_if_present<ConcatOp>(op);
-  if (!rows || rows.getDim() != 0 || rows.getInputs().size() != 2)
-    return {};
-  auto zeros = rows.getInputs().back().getDefiningOp<ConstantOp>();
-  return zeros && zeros.getValue().isZero() ? rows.getInputs().front() : Value();
+/// What a concatenation puts in front of rows of zeros; `value` itself where none does.
+Value withoutZeros(Value value) {
+  auto rows = value.getDefiningOp<ConcatOp>();
+  const bool hasZeros =
+      rows && rows.getDim() == 0 && rows.getInputs().size() == 2 && isZero(rows.getInputs().back());
+  return hasZeros ? rows.getInputs().front() : value;
 }
 
 /// The name of the state that `value` shows whole; empty when it shows none.
 StringRef loadedState(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (Value rows = beforeZeros(op))
-    op = rows.getDefiningOp();
-  while (isa_and_present<CastOp, ReshapeOp>(op))
-    op = op->getOperand(0).getDefiningOp();
-  auto load = dyn_cast_if_present<LoadOp>(op);
+  LoadOp load = loadOf(withoutZeros(value));
   return load ? load.getSymbol() : StringRef();
 }
 

@@ -23,6 +23,7 @@
 #include "ir/graph/ScaledOps.h"
 #include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
+#include "ir/graph/Values.h"
 #include "passes/Passes.h"
 #include "passes/fp8/Policy.h"
 
@@ -86,10 +87,7 @@ private:
 
   /// How the products of a weight run in 8 bits.
   static FailureOr<fp8::Recipe> recipeOf(Value weight) {
-    Operation *op = weight.getDefiningOp();
-    while (isa_and_present<CastOp, ReshapeOp>(op))
-      op = op->getOperand(0).getDefiningOp();
-    auto load = dyn_cast_if_present<LoadOp>(op);
+    LoadOp load = loadOf(weight);
     auto state = load ? SymbolTable::lookupNearestSymbolFrom<StateOp>(load, load.getSymbolAttr())
                       : StateOp();
     if (!state)
