@@ -60,6 +60,12 @@ MatmulOp plainProduct(Operation *op) {
 
 int64_t columnsOf(MatmulOp product) { return tensorType(product).getDimSize(1); }
 int64_t innerOf(MatmulOp product) { return tensorType(product.getA()).getDimSize(1); }
+int64_t sumOf(ArrayRef<MatmulOp> products, int64_t (*size)(MatmulOp)) {
+  int64_t sum = 0;
+  for (MatmulOp product : products)
+    sum += size(product);
+  return sum;
+}
 
 machine::ElementType elementOf(MatmulOp product) {
   return tensorType(product.getA()).getElementTypeBitWidth() == 16 ? machine::ElementType::BF16
@@ -170,9 +176,11 @@ private:
 
   std::string obstacleToSlice(MatmulOp product, int64_t columns, Operation *first) const;
   std::string obstacleToTerm(MatmulOp product, int64_t inner) const;
-  std::string lossOf(ArrayRef<MatmulOp> products, int64_t columns, int64_t inner, bool adds) const;
+  std::string lossOf(ArrayRef<MatmulOp> products, Operation *before, int64_t columns, int64_t inner,
+                     bool adds) const;
   double secondsOf(MatmulOp like, int64_t columns, int64_t inner, bool adds) const;
   bool weightsFit(ArrayRef<MatmulOp> products, Operation *before) const;
+  MatmulOp create(OpBuilder &builder, ArrayRef<MatmulOp> products, Value side, Value weights);
 
   void mergeSharing(ArrayRef<MatmulOp> products);
   void mergeSum(const Sum &sum);
@@ -297,10 +305,12 @@ double Merger::secondsOf(MatmulOp like, int64_t columns, int64_t inner, bool add
          rates.command();
 }
 
-/// Why the products are faster apart than as one of so many columns and such an inner dimension, or
-/// nothing.
-std::string Merger::lossOf(ArrayRef<MatmulOp> products, int64_t columns, int64_t inner,
-                           bool adds) const {
+/// What is lost where the products are one of so many columns and such an inner dimension, whose
+/// weights are there before an op: memory or time, or nothing.
+std::string Merger::lossOf(ArrayRef<MatmulOp> products, Operation *before, int64_t columns,
+                           int64_t inner, bool adds) const {
+  if (!weightsFit(products, before))
+    return "copies of weights would be held in memory for longer";
   double apart = 0;
   for (MatmulOp product : products)
     apart += secondsOf(product, columnsOf(product), innerOf(product), bool(product.getAddend()));
@@ -376,10 +386,22 @@ Value Merger::weightsOf(ArrayRef<MatmulOp> products, Operation *before) {
   return SliceOp::create(builder, of.whole.getLoc(), joined(taken), of.whole, of.dim, start);
 }
 
-void Merger::mergeSharing(ArrayRef<MatmulOp> products) {
-  int64_t columns = 0;
+/// The product in place of others, of all that they have on a side, without an addend.
+MatmulOp Merger::create(OpBuilder &builder, ArrayRef<MatmulOp> products, Value side,
+                        Value weights) {
+  SmallVector<Location> lines;
   for (MatmulOp product : products)
-    columns += columnsOf(product);
+    lines.push_back(product.getLoc());
+  MatmulOp like = products.front();
+  const RankedTensorType type = tensorType(like);
+  const int64_t columns = tensorType(weights).getDimSize(columnDim(like));
+  return MatmulOp::create(builder, builder.getFusedLoc(lines),
+                          type.clone({type.getDimSize(0), columns}), side, weights,
+                          /*transposeA=*/false, like.getTransposeB());
+}
+
+void Merger::mergeSharing(ArrayRef<MatmulOp> products) {
+  const int64_t columns = sumOf(products, columnsOf);
   Operation *first = products.front();
   for (MatmulOp product : products)
     if (product->isBeforeInBlock(first))
@@ -392,18 +414,12 @@ void Merger::mergeSharing(ArrayRef<MatmulOp> products) {
       explain(product, "apart from others of the same operand: " + text);
 
   SmallVector<MatmulOp> taken = neighbours(able, columnDim(products.front()));
-  for (; taken.size() > 1; taken.pop_back()) {
-    columns = 0;
-    for (MatmulOp product : taken)
-      columns += columnsOf(product);
-    const SmallVector<Value> results(taken.begin(), taken.end());
-    std::string obstacle;
-    if (!lives.fit(results, mostBytes))
-      obstacle = "the others would be held in memory as long as it is";
-    else if (!weightsFit(taken, first))
-      obstacle = "copies of weights would be held in memory for longer";
-    else
-      obstacle = lossOf(taken, columns, innerOf(taken.front()), /*adds=*/false);
+  SmallVector<Value> results(taken.begin(), taken.end());
+  for (; taken.size() > 1; taken.pop_back(), results.pop_back()) {
+    const std::string obstacle =
+        !lives.fit(results, mostBytes)
+            ? "the others would be held in memory as long as it is"
+            : lossOf(taken, first, sumOf(taken, columnsOf), innerOf(taken.front()), /*adds=*/false);
     if (obstacle.empty())
       break;
     explain(taken.back(), "apart from others of the same operand: " + obstacle);
@@ -411,20 +427,13 @@ void Merger::mergeSharing(ArrayRef<MatmulOp> products) {
   if (taken.size() < 2)
     return;
 
-  lives.join(SmallVector<Value>(taken.begin(), taken.end()));
+  lives.join(results);
   const Value weights = weightsOf(taken, first);
   OpBuilder builder(first);
-  SmallVector<Location> lines;
-  for (MatmulOp product : taken)
-    lines.push_back(product.getLoc());
-  MatmulOp like = taken.front();
-  const RankedTensorType type = tensorType(like);
-  auto whole = MatmulOp::create(builder, builder.getFusedLoc(lines),
-                                type.clone({type.getDimSize(0), columns}), like.getA(), weights,
-                                /*transposeA=*/false, like.getTransposeB());
+  MatmulOp all = create(builder, taken, taken.front().getA(), weights);
   int64_t start = 0;
   for (MatmulOp product : taken) {
-    auto part = SliceOp::create(builder, product.getLoc(), product.getType(), whole, 1, start);
+    auto part = SliceOp::create(builder, product.getLoc(), product.getType(), all, 1, start);
     product.getResult().replaceAllUsesWith(part);
     start += columnsOf(product);
     explain(product, "one product with others of the same operand");
@@ -435,9 +444,7 @@ void Merger::mergeSharing(ArrayRef<MatmulOp> products) {
 void Merger::mergeSum(const Sum &sum) {
   if (llvm::any_of(sum, [&](MatmulOp product) { return merged.contains(product); }))
     return;
-  int64_t inner = 0;
-  for (MatmulOp product : sum)
-    inner += innerOf(product);
+  const int64_t inner = sumOf(sum, innerOf);
   SmallVector<MatmulOp> able;
   llvm::DenseSet<Value> factors;
   for (MatmulOp product : sum) {
@@ -452,23 +459,15 @@ void Merger::mergeSum(const Sum &sum) {
   const SmallVector<MatmulOp> taken = neighbours(able, innerDim(sum.front()));
   if (taken.size() < 2)
     return;
-  inner = 0;
   SmallVector<Value> parts;
-  SmallVector<Location> lines;
-  for (MatmulOp product : taken) {
-    inner += innerOf(product);
+  for (MatmulOp product : taken)
     parts.push_back(product.getA());
-    lines.push_back(product.getLoc());
-  }
   MatmulOp begin = sum.front(), last = sum.back();
   const bool adds = begin.getAddend() || taken.size() < sum.size();
-  std::string obstacle;
-  if (!lives.fit(parts, mostBytes))
-    obstacle = "left operands would be held in memory for longer";
-  else if (!weightsFit(taken, last))
-    obstacle = "copies of weights would be held in memory for longer";
-  else
-    obstacle = lossOf(taken, columnsOf(last), inner, adds);
+  const std::string obstacle =
+      !lives.fit(parts, mostBytes)
+          ? "left operands would be held in memory for longer"
+          : lossOf(taken, last, columnsOf(last), sumOf(taken, innerOf), adds);
   if (!obstacle.empty())
     return explain(last, "apart from others of the same sum: " + obstacle);
 
@@ -487,13 +486,13 @@ void Merger::mergeSum(const Sum &sum) {
   OpBuilder builder(last->getContext());
   builder.setInsertionPointAfter(last);
   const RankedTensorType type = tensorType(parts.front());
-  const Value side = ConcatOp::create(builder, parts.front().getLoc(),
-                                      type.clone({type.getDimSize(0), inner}), parts, 1);
-  auto whole = MatmulOp::create(builder, builder.getFusedLoc(lines), last.getType(), side, weights,
-                                /*transposeA=*/false, last.getTransposeB());
-  last.getResult().replaceAllUsesWith(whole);
+  const Value side =
+      ConcatOp::create(builder, parts.front().getLoc(),
+                       type.clone({type.getDimSize(0), sumOf(taken, innerOf)}), parts, 1);
+  MatmulOp all = create(builder, taken, side, weights);
+  last.getResult().replaceAllUsesWith(all);
   if (addend)
-    whole.getAddendMutable().assign(addend);
+    all.getAddendMutable().assign(addend);
   merged.insert(taken.begin(), taken.end());
 }
 
