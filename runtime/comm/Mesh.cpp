@@ -62,6 +62,36 @@ struct Flow {
   }
 };
 
+/// What the rank that connects says first: who it is, whom it looks for, and a number used once.
+struct Greeting {
+  int from = 0, to = 0;
+  std::string nonce;
+
+  std::string packed() const {
+    return pack({version, std::to_string(from), std::to_string(to), nonce});
+  }
+  /// Nothing for a stranger's.
+  static std::optional<Greeting> of(const std::string &packed) {
+    const std::vector<std::string> fields = unpack(packed);
+    if (fields.size() != 4 || fields[0] != version || fields[3].size() != nonceBytes)
+      return std::nullopt;
+    return Greeting{.from = numberOf(fields[1]), .to = numberOf(fields[2]), .nonce = fields[3]};
+  }
+};
+
+/// What the other says to that: a number of its own, and the seal of both.
+struct Answer {
+  std::string nonce, seal;
+
+  std::string packed() const { return pack({nonce, seal}); }
+  static std::optional<Answer> of(const std::string &packed) {
+    const std::vector<std::string> fields = unpack(packed);
+    if (fields.size() != 2 || fields[0].size() != nonceBytes)
+      return std::nullopt;
+    return Answer{.nonce = fields[0], .seal = fields[1]};
+  }
+};
+
 } // namespace
 
 Result<std::unique_ptr<Mesh>> Mesh::open(const std::string &address) {
@@ -125,19 +155,18 @@ bool Mesh::hear(Guest &guest) {
   guest.in.clear();
   const Deadline now = Clock::now();
   if (guest.rank < 0) {
-    const std::vector<std::string> fields = unpack(message);
-    if (fields.size() != 4 || fields[0] != version || fields[3].size() != nonceBytes ||
-        numberOf(fields[2]) != own)
+    const std::optional<Greeting> greeting = Greeting::of(message);
+    if (!greeting || greeting->to != own)
       return false; // a stranger, or looking for another rank
-    guest.rank = numberOf(fields[1]);
+    guest.rank = greeting->from;
     if (guest.rank <= own || guest.rank >= int(ports.size()))
       return false;
-    const std::string nonces = fields[3] + randomBytes(nonceBytes);
+    const std::string nonce = randomBytes(nonceBytes), nonces = greeting->nonce + nonce;
     guest.seal = sealOf(guest.rank, own, nonces);
     guest.deadline = now + guestTime;
     // It fits into the empty buffer.
-    return bool(sendFrame(guest.socket,
-                          pack({nonces.substr(nonceBytes), sealOf(own, guest.rank, nonces)}), now));
+    const Answer answer = {.nonce = nonce, .seal = sealOf(own, guest.rank, nonces)};
+    return bool(sendFrame(guest.socket, answer.packed(), now));
   }
   if (isSame(message, guest.seal))
     connections[guest.rank] = std::move(guest.socket);
@@ -173,10 +202,8 @@ Result<Socket> Mesh::connect(int rank, const std::function<bool()> &stop) {
       why = socket.error().message;
       continue;
     }
-    const std::string nonce = randomBytes(nonceBytes);
-    if (Status status =
-            sendFrame(*socket, pack({version, std::to_string(own), std::to_string(rank), nonce}),
-                      Clock::now() + attemptTime);
+    const Greeting greeting = {.from = own, .to = rank, .nonce = randomBytes(nonceBytes)};
+    if (Status status = sendFrame(*socket, greeting.packed(), Clock::now() + attemptTime);
         !status) {
       why = at + ": " + status.error().message;
       continue;
@@ -187,19 +214,18 @@ Result<Socket> Mesh::connect(int rank, const std::function<bool()> &stop) {
     while ((ready = ::poll(&entry, 1, int(pollTime.count()))) == 0 || (ready < 0 && errno == EINTR))
       if (stop())
         return failed("stopped");
-    auto answer = receiveFrame(*socket, mostGreeting, Clock::now() + attemptTime);
-    if (!answer) {
-      why = at + ": " + answer.error().message;
+    auto frame = receiveFrame(*socket, mostGreeting, Clock::now() + attemptTime);
+    if (!frame) {
+      why = at + ": " + frame.error().message;
       continue;
     }
-    const std::vector<std::string> fields = unpack(*answer);
-    if (fields.size() != 2 || fields[0].size() != nonceBytes ||
-        !isSame(fields[1], sealOf(rank, own, nonce + fields[0]))) {
+    const std::optional<Answer> answer = Answer::of(*frame);
+    const std::string nonces = greeting.nonce + (answer ? answer->nonce : "");
+    if (!answer || !isSame(answer->seal, sealOf(rank, own, nonces))) {
       why = at + ": somebody else answers there";
       continue;
     }
-    if (Status status =
-            sendFrame(*socket, sealOf(own, rank, nonce + fields[0]), Clock::now() + attemptTime);
+    if (Status status = sendFrame(*socket, sealOf(own, rank, nonces), Clock::now() + attemptTime);
         !status) {
       why = at + ": " + status.error().message;
       continue;
