@@ -45,17 +45,26 @@ public:
       : task(task), program(program), multiprocessors(multiprocessors), row(row),
         candidates(candidates), b(task.getContext()), body(task.getBody().front()) {}
 
+  /// None where no template takes the task.
   FailureOr<std::vector<TemplateCall>> launches() {
     if (isTransposingCopy(task))
       return transpose();
     if (const std::optional<nano::Product> matmul = nano::productOf(body))
       return product(*matmul);
+    FailureOr<std::vector<TemplateCall>> calls = launchesOf(body.front());
+    if (failed(calls) || calls->empty())
+      return calls;
     for (Value out : task.getOuts())
       for (Value in : task.getIns())
         if (in == out || (in.getType() == out.getType() && mayOverlap(in, out)))
           return task.emitOpError("cannot write ")
                  << step::nameOf(out) << " in place: other blocks read it";
-    Operation &op = body.front();
+    return calls;
+  }
+
+private:
+  /// Of a task that begins with `op`.
+  FailureOr<std::vector<TemplateCall>> launchesOf(Operation &op) {
     if (auto custom = dyn_cast<graph::CustomOp>(op))
       return this->custom(custom);
     if (auto attention = dyn_cast<graph::AttentionOp>(op))
@@ -70,10 +79,11 @@ public:
       return band(op, scores.getQ(), scores.getResult(), /*transpose=*/false);
     if (auto product = dyn_cast<graph::BandProductOp>(op))
       return band(op, product.getV(), product.getP(), product.getTranspose());
-    return scan(cast<graph::ScanOp>(op));
+    if (auto scan = dyn_cast<graph::ScanOp>(op))
+      return this->scan(scan);
+    return std::vector<TemplateCall>{};
   }
 
-private:
   /// The memref that stands for an operand of the op.
   Value memrefOf(Value operand) {
     return task.getIns()[cast<BlockArgument>(operand).getArgNumber()];

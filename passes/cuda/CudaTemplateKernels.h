@@ -35,11 +35,11 @@ struct TemplateCall {
   std::vector<TemplateCall> candidates = {};
 };
 
-/// The launches that compute the single op of a task, in order; buffers that they share are made at
-/// `program`. Launches whose blocks share the work have about one block for each of so many
-/// multiprocessors. `row`: of attention's gradients, rowOfQueries. `candidates`: whether calls have
-/// some. Errors: an operand that is a
-/// result too; a head that does not fit in shared memory; a product that is none of the template's.
+/// The launches that compute a task, in order, none where no template takes it; buffers that they
+/// share are made at `program`. Launches whose blocks share the work have about one block for each
+/// of so many multiprocessors. `row`: of attention's gradients, rowOfQueries. `candidates`: whether
+/// calls have some. Errors: an operand that is a result too; a head that does not fit in shared
+/// memory; a product that is none of the template's.
 mlir::FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task,
                                                          mlir::OpBuilder &program,
                                                          int64_t multiprocessors, int64_t row,

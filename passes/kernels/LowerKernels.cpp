@@ -208,8 +208,11 @@ private:
     if (special && !llvm::hasSingleElement(ops))
       return task.emitOpError("holds ")
              << special->op << " beside other ops; it must be a kernel of its own";
-    if (isCuda && (special || isTransposingCopy(task) || nano::productOf(task.getBody().front())))
-      return lowerToTemplates(task, moduleBuilder);
+    if (isCuda) {
+      const FailureOr<bool> isTemplate = lowerToTemplates(task, moduleBuilder);
+      if (failed(isTemplate) || *isTemplate)
+        return isTemplate;
+    }
 
     std::optional<RowForm> form;
     std::string key;
@@ -266,13 +269,13 @@ private:
     return lowerToTemplates(task, moduleBuilder);
   }
 
-  /// Attention, scatter, scan and products are templates of the device library.
-  LogicalResult lowerToTemplates(step::TaskOp task, OpBuilder &moduleBuilder) {
+  /// True for a task that templates of the device library took.
+  FailureOr<bool> lowerToTemplates(step::TaskOp task, OpBuilder &moduleBuilder) {
     OpBuilder builder(task);
     FailureOr<std::vector<TemplateCall>> launches =
         templateCalls(task, builder, rates.multiprocessors(), rows.lookup(task), candidates);
-    if (failed(launches))
-      return failure();
+    if (failed(launches) || launches->empty())
+      return failed(launches) ? FailureOr<bool>() : false;
     for (const TemplateCall &call : *launches) {
       FailureOr<kernel::FuncOp> function = kernelOf(task, call, moduleBuilder);
       FailureOr<ArrayAttr> others = candidatesOf(task, call.candidates, moduleBuilder);
@@ -281,7 +284,7 @@ private:
       launch(task, *function, call, task.getStream(), *others);
     }
     task.erase();
-    return success();
+    return true;
   }
 
   /// The kernel of a template's launch for a command.
