@@ -8,8 +8,10 @@ namespace nano::frontend {
 
 //===- Elements ----------------------------------------------------------------===//
 
-/// The op nano.NAME of every element of x, which is f32 or bf16.
+/// The op nano.NAME, in small letters, of every element of x, which is f32 or bf16.
 Tensor elementwise(const char *name, const At &x);
+/// Of every pair of elements; types and shapes go together as those of arithmetic.
+Tensor elementwise(const char *name, const Operand &a, const Operand &b);
 
 inline Tensor abs(const At &x) { return elementwise("abs", x); }
 /// 1, −1, or x where that is 0; no gradient
@@ -20,6 +22,10 @@ inline Tensor ceil(const At &x) { return elementwise("ceil", x); }
 /// To the nearest, the even one of two.
 inline Tensor round(const At &x) { return elementwise("round", x); }
 inline Tensor erf(const At &x) { return elementwise("erf", x); }
+/// ln(eᵃ + eᵇ), without overflow.
+inline Tensor logAddExp(const Operand &a, const Operand &b) {
+  return elementwise("logAddExp", a, b);
+}
 /// x·Φ(x) = x/2·(1 + erf(x/√2)), in f32, rounded to x's type.
 Tensor gelu(const At &x);
 /// Its approximation x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))), which GPT-2 has.

@@ -208,10 +208,19 @@ Tensor tanh(const At &x) { return unary<graph::TanhOp>("tanh", x); }
 Tensor sigmoid(const At &x) { return unary<graph::SigmoidOp>("sigmoid", x); }
 Tensor sin(const At &x) { return unary<graph::SinOp>("sin", x); }
 Tensor cos(const At &x) { return unary<graph::CosOp>("cos", x); }
+static std::string functionNamed(StringRef name) { return "nano." + name.lower(); }
 Tensor elementwise(const char *name, const At &x) {
   const Value value = floats(x, name);
   Recorder &recorder = Recorder::current();
-  return recorder.handle(recorder.op(x.at, (Twine("nano.") + name).str(), value));
+  return recorder.handle(recorder.op(x.at, functionNamed(name), value));
+}
+Tensor elementwise(const char *name, const Operand &a, const Operand &b) {
+  Arguments arguments(name, {a, b});
+  arguments.agree(0, 1, f32);
+  if (const DType type = dtypeOf(arguments[0]); type != f32 && type != bf16)
+    fail(arguments.at, fmt::format("{}: takes f32 or bf16, not {}", name, nameOf(type)));
+  return arguments.recorder.handle(
+      arguments.recorder.op(arguments.at, functionNamed(name), {arguments[0], arguments[1]}));
 }
 Tensor relu(const At &x) {
   return binary<graph::MaxOp>("relu", Operand(x.tensor, x.at), Operand(0.0, x.at));

@@ -111,10 +111,10 @@ public:
     countOp(at);
     return OpTy::create(builder, location(at), std::forward<Args>(args)...)->getResult(0);
   }
-  /// Likewise of one operand, whose type it has, by its name.
-  mlir::Value op(Line at, llvm::StringRef name, mlir::Value x) {
+  /// Likewise by its name, of the type that its operands have.
+  mlir::Value op(Line at, llvm::StringRef name, mlir::ValueRange operands) {
     countOp(at);
-    mlir::OperationState state(location(at), name, x, x.getType());
+    mlir::OperationState state(location(at), name, operands, operands.front().getType());
     return builder.create(state)->getResult(0);
   }
   mlir::Value constant(double number, mlir::RankedTensorType type, Line at);

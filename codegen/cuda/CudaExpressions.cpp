@@ -1,7 +1,7 @@
 // Arithmetic, conversions and loads of a kernel as C++ expressions.
 #include "codegen/cuda/CudaPrinter.h"
 
-#include "ir/graph/UnaryFunctions.h"
+#include "ir/graph/BinaryFunctions.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -291,9 +291,12 @@ static const char *symbolOf(arith::CmpFPredicate predicate) {
 static std::string deviceFunction(Operation *op) {
   static const llvm::StringMap<StringRef> names = [] {
     llvm::StringMap<StringRef> map;
-    for (const graph::UnaryFunction &function : graph::unaryFunctions())
+    auto add = [&](const auto &function) {
       if (!function.traits.device.empty())
         map[function.traits.op] = function.traits.device;
+    };
+    llvm::for_each(graph::unaryFunctions(), add);
+    llvm::for_each(graph::binaryFunctions(), add);
     return map;
   }();
   std::string name = names.lookup(op->getName().getStringRef()).str();

@@ -1,4 +1,4 @@
-// Ops of the `nano` dialect: element-wise functions of one number. See FunctionOps.td.
+// Ops of the `nano` dialect: element-wise functions of one number and of two. See FunctionOps.td.
 #pragma once
 
 #include "ir/graph/Nano.h"

@@ -1,4 +1,4 @@
-// Element-wise functions of one number.
+// Element-wise functions of one number and of two.
 #ifndef NANO_IR_GRAPH_FUNCTION_OPS_TD
 #define NANO_IR_GRAPH_FUNCTION_OPS_TD
 
@@ -127,6 +127,64 @@ def Nano_RsqrtOp : Nano_UnaryOp<"rsqrt", "reciprocal square root", "y = 1/√x",
   let meaning = "1 / std::sqrt(x)";
   let derivative = "g.div(g.mul(g.mul(dy, -0.5), y), x)";
   let facts = ".op = \"math.rsqrt\", .device = \"rsqrt\", .cost = 8, .flops = 2, .specials = 1, .isOfPositive = true";
+}
+
+/// A function of two floats, likewise, of which `binaryFunctions` tells (BinaryFunctions.h).
+class Nano_FunctionOfTwoOp<string mnemonic, string what, string equation, string details = "", list<Trait> traits = []>
+    : Nano_Op<mnemonic, [Pure, SameOperandsAndResultType, Nano_Elementwise, DeclareOpInterfaceMethods<Nano_DifferentiableOp>] # traits> {
+  /// C++: f(a, b) of doubles a and b.
+  string meaning = ?;
+  /// C++: the gradients of a and b, with a GraphBuilder g, Values a, b, y and dy; null where none flows.
+  string derivative = ?;
+  /// C++: the fields of FunctionTraits that are not their defaults.
+  string facts = "";
+
+  let summary = "element-wise " # what;
+  let description = [{
+    }] # equation # [{, computed in f32 and rounded once to the operands' type.}] # details # [{
+
+    Operands: `a` and `b`, f32 or bf16, both of the result's type: nothing is broadcast or converted implicitly.
+
+    Errors: another element type; types that differ.
+
+    Example:
+
+    ```mlir
+    nano.program @example(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %y = nano.}] # mnemonic # [{ %a, %b : tensor<4x8xf32>
+      nano.return %y : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Nano_FloatTensor:$a, Nano_FloatTensor:$b);
+  let results = (outs Nano_FloatTensor:$result);
+  let assemblyFormat = "$a `,` $b attr-dict `:` type($result)";
+  let extraClassDeclaration = [{
+    static double evaluate(double a, double b);
+    static ::nano::graph::FunctionTraits traits();
+  }];
+  let extraClassDefinition = [{
+    double $cppClass::evaluate(double a, double b) { return }] # meaning # [{; }
+    ::nano::graph::FunctionTraits $cppClass::traits() { return {}] # facts # [{}; }
+    ::llvm::SmallVector<::mlir::Value> $cppClass::buildDerivative(::mlir::OpBuilder &builder, ::mlir::ValueRange resultGrads) {
+      [[maybe_unused]] GraphBuilder g(builder, getLoc());
+      [[maybe_unused]] ::mlir::Value a = getA(), b = getB(), y = getResult(), dy = resultGrads[0];
+      return {}] # derivative # [{};
+    }
+  }];
+}
+
+def Nano_LogAddExpOp : Nano_FunctionOfTwoOp<"logaddexp", "logarithm of a sum of exponentials", "y = ln(eᵃ + eᵇ)",
+    " It does not overflow, and is as exact where y is near 0 as elsewhere. Where both are equal, infinities too, half of the gradient flows to each.",
+    [Commutative]> {
+  let meaning = "a == b ? a + 0.6931471805599453 : std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)))";
+  // dy·σ(a − b) and dy·σ(b − a), where ∞ − ∞ counts as 0
+  let derivative = [{
+          g.mul(dy, SigmoidOp::create(builder, getLoc(), a.getType(),
+                                      g.select(Predicate::eq, a, b, g.constant(0, a.getType()), g.sub(a, b)))),
+          g.mul(dy, SigmoidOp::create(builder, getLoc(), a.getType(),
+                                      g.select(Predicate::eq, a, b, g.constant(0, a.getType()), g.sub(b, a))))}];
+  let facts = ".word = \"logaddexp\", .cost = 45, .flops = 28, .specials = 1";
 }
 
 #endif // NANO_IR_GRAPH_FUNCTION_OPS_TD

@@ -2,6 +2,7 @@
 #include "ir/graph/RowOps.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/BinaryFunctions.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/RandomOps.h"
 #include "ir/graph/ReduceOps.h"
@@ -23,8 +24,9 @@ int64_t elementsOfEach(graph::ReduceOp reduce) {
 }
 
 int64_t costOf(Operation *op) {
+  if (const std::optional<graph::FunctionTraits> function = graph::traitsOf(op))
+    return function->cost;
   return llvm::TypeSwitch<Operation *, int64_t>(op)
-      .Case([](graph::UnaryFunctionInterface function) { return function.traits().cost; })
       .Case<graph::DivOp>([](graph::DivOp div) {
         if (div.getRhs().getDefiningOp<graph::ConstantOp>())
           return 1;

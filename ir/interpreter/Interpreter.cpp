@@ -1,6 +1,7 @@
 // The interpreter's driver, and the ops that compute element by element, move elements, or read and
 // write states.
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/BinaryFunctions.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/RandomOps.h"
 #include "ir/graph/ReduceOps.h"
@@ -314,7 +315,10 @@ Binary binaryMeaning(Operation *op, bool integer) {
       .Case([](MinOp) -> Binary {
         return [](double a, double b) { return a < b || std::isnan(a) ? a : b; };
       })
-      .Default([](Operation *) -> Binary { return nullptr; });
+      .Default([](Operation *op) -> Binary {
+        const BinaryFunction *function = binaryFunctionOf(op);
+        return function ? function->evaluate : nullptr;
+      });
 }
 
 } // namespace

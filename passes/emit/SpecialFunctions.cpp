@@ -1,4 +1,4 @@
-// Functions of one number: those that LLVM has no instruction for as polynomials after range
+// Functions of floats: those that LLVM has no instruction for as polynomials after range
 // reduction; coefficients of S. Moshier's Cephes library (single precision), erf's farther parts
 // fitted. Reductions multiply by an integer n with fused
 // multiply-adds: the first step is exact.
@@ -170,11 +170,31 @@ Value sign(VectorOps &v, Value x) {
   return v.select(v.compare(graph::Predicate::gt, x, zero), v.f32(1.0), negative);
 }
 
+/// The larger one, and ln(1 + t) of t = e^(smaller − larger): with what 1 + t rounds away added to
+/// the logarithm, which small t would not reach.
+Value logAddExp(VectorOps &v, Value a, Value b) {
+  Value larger = v.max(a, b), one = v.f32(1.0), t = v.exp(v.subf(v.min(a, b), larger));
+  Value sum = v.addf(one, t), rest = v.subf(t, v.subf(sum, one));
+  Value y = v.addf(larger, v.addf(v.log(sum), rest));
+  Value ofEqual = v.addf(a, v.f32(0.6931471805599453)); // infinities among them
+  return v.select(v.compare(graph::Predicate::eq, a, b), ofEqual, y);
+}
+
 /// The code of vectors of a function that LLVM has no instruction for, or of one that no library
 /// has.
 struct FunctionCode {
+  using OfOne = Value (*)(VectorOps &v, Value x);
+  using OfTwo = Value (*)(VectorOps &v, Value a, Value b);
+  constexpr FunctionCode(StringRef op, OfOne code) : op(op), ofOne(code) {}
+  constexpr FunctionCode(StringRef op, OfTwo code) : op(op), ofTwo(code) {}
+
+  Value operator()(VectorOps &v, ValueRange operands) const {
+    return ofOne ? ofOne(v, operands[0]) : ofTwo(v, operands[0], operands[1]);
+  }
+
   StringRef op;
-  Value (*code)(VectorOps &v, Value x);
+  OfOne ofOne = nullptr;
+  OfTwo ofTwo = nullptr;
 };
 constexpr FunctionCode codes[] = {
     {"nano.exp", [](VectorOps &v, Value x) { return v.exp(x); }},
@@ -185,20 +205,24 @@ constexpr FunctionCode codes[] = {
     {"nano.sin", [](VectorOps &v, Value x) { return v.sin(x); }},
     {"nano.cos", [](VectorOps &v, Value x) { return v.cos(x); }},
     {"nano.rsqrt", [](VectorOps &v, Value x) { return v.rsqrt(x); }},
-    {"nano.sign", sign}};
+    {"nano.sign", sign},
+    {"nano.logaddexp", logAddExp}};
 } // namespace
 
-Value VectorOps::function(StringRef name, const graph::FunctionTraits &traits, Value x,
+Value VectorOps::function(StringRef name, const graph::FunctionTraits &traits, ValueRange operands,
                           Type rounded) {
   if (traits.op.empty() || !usesLibrary)
     for (const FunctionCode &each : codes)
       if (each.op == name)
-        return each.code(*this, x);
+        return each(*this, operands);
   if (traits.op.empty())
-    llvm::reportFatalInternalError(Twine(name) + " has neither an op of kernels nor code");
+    llvm::reportFatalInternalError(Twine(name) + " has neither an .op among its facts nor a line "
+                                                 "in passes/emit/SpecialFunctions.cpp");
   OperationState state(loc, traits.op);
-  state.addOperands(x);
-  state.addTypes(x.getType());
+  const bool isOfVectors = llvm::any_of(operands, isVector);
+  for (Value x : operands)
+    state.operands.push_back(isOfVectors ? splat(x) : x);
+  state.addTypes(state.operands.front().getType());
   if (usesLibrary && traits.isApproximatedWhereNarrow && isNarrowFloat(rounded))
     state.addAttribute("fastmath",
                        arith::FastMathFlagsAttr::get(b.getContext(), arith::FastMathFlags::afn));

@@ -2,6 +2,7 @@
 #include "passes/emit/VectorOps.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/BinaryFunctions.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/RandomOps.h"
@@ -453,12 +454,9 @@ FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
                   Value (VectorOps::*ofInt)(Value, Value)) -> Value {
     return (this->*(integer ? ofInt : ofFloat))(operands[0], operands[1]);
   };
+  const std::optional<graph::FunctionTraits> traits = graph::traitsOf(op);
   Value result =
       llvm::TypeSwitch<Operation *, Value>(op)
-          .Case([&](graph::UnaryFunctionInterface function) {
-            return this->function(op->getName().getStringRef(), function.traits(), operands[0],
-                                  element);
-          })
           .Case([&](graph::AddOp) { return pick(&VectorOps::addf, &VectorOps::addi); })
           .Case([&](graph::SubOp) { return pick(&VectorOps::subf, &VectorOps::subi); })
           .Case([&](graph::MulOp) { return pick(&VectorOps::mulf, &VectorOps::muli); })
@@ -493,15 +491,17 @@ FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
                             APFloat::rmNearestTiesToEven, &lossy);
             return f32(rounded.convertToDouble());
           })
-          .Default([](Operation *) { return Value(); });
+          .Default([&](Operation *op) {
+            return traits ? function(op->getName().getStringRef(), *traits, operands, element)
+                          : Value();
+          });
   if (!result)
     return op->emitOpError("is not element-wise");
   // These give one of their operands, which are rounded already, up to the sign; a cast has
   // rounded.
-  auto function = dyn_cast<graph::UnaryFunctionInterface>(op);
-  if (function ? function.traits().isExact
-               : isa<graph::BitcastOp, graph::CastOp, graph::ConstantOp, graph::SelectOp,
-                     graph::MaxOp, graph::MinOp>(op))
+  if (traits ? traits->isExact
+             : isa<graph::BitcastOp, graph::CastOp, graph::ConstantOp, graph::SelectOp,
+                   graph::MaxOp, graph::MinOp>(op))
     return result;
   return roundTo(element, result);
 }

@@ -106,8 +106,8 @@ public:
   mlir::Value rsqrt(mlir::Value x);
   /// The function of the op `name`, whose traits these are: an op where the target has one, else
   /// one of the codes above. `rounded`: the type that the result is rounded to.
-  mlir::Value function(llvm::StringRef name, const graph::FunctionTraits &traits, mlir::Value x,
-                       mlir::Type rounded);
+  mlir::Value function(llvm::StringRef name, const graph::FunctionTraits &traits,
+                       mlir::ValueRange operands, mlir::Type rounded);
   /// See nano.philox.
   mlir::Value philox(mlir::ValueRange counterAndKey);
 

@@ -15,6 +15,7 @@
 #include "passes/fuse/SplitColumnSums.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/BinaryFunctions.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/RandomOps.h"
@@ -51,10 +52,8 @@ Work workOfElement(Operation &op) {
     return {};
   if (auto div = dyn_cast<DivOp>(op); div && !div.getRhs().getDefiningOp<ConstantOp>())
     return {0, 2, 1};
-  if (auto function = dyn_cast<UnaryFunctionInterface>(op)) {
-    const FunctionTraits traits = function.traits();
-    return {0, traits.flops, traits.specials};
-  }
+  if (const std::optional<FunctionTraits> function = traitsOf(&op))
+    return {0, function->flops, function->specials};
   return {0, isa<PhiloxOp>(op) ? 100.0 : 1.0, 0};
 }
 

@@ -2,6 +2,7 @@
 #include "passes/fuse/Softmax.h"
 
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/BinaryFunctions.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
@@ -47,11 +48,9 @@ std::optional<Range> rangeOf(Value value, int depth) {
   if (!op || depth == 0)
     return std::nullopt;
   --depth;
-  if (auto function = dyn_cast<UnaryFunctionInterface>(op)) {
-    const FunctionTraits traits = function.traits();
-    if (std::isfinite(traits.low) && std::isfinite(traits.high))
-      return Range{traits.low, traits.high};
-  }
+  if (const std::optional<FunctionTraits> traits = traitsOf(op))
+    if (std::isfinite(traits->low) && std::isfinite(traits->high))
+      return Range{traits->low, traits->high};
   if (auto constant = dyn_cast<ConstantOp>(op)) {
     double x = constant.getValue().convertToDouble();
     return Range{x, x};

@@ -11,6 +11,7 @@
 
 #include "base/Target.h"
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/BinaryFunctions.h"
 #include "ir/graph/Custom.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
@@ -75,16 +76,18 @@ std::string stemOf(step::TaskOp task) {
     if (!(maxes && isa<ExpOp, LogOp>(op)) && !(logSumExps && isa<ExpOp>(op)))
       names.insert(op.getName().getStringRef());
   // The costliest first; of equal ones the last of the alphabet.
-  SmallVector<const UnaryFunction *> functions;
-  for (const UnaryFunction &function : llvm::reverse(unaryFunctions()))
+  SmallVector<FunctionTraits> functions;
+  auto add = [&](const auto &function) {
     if (!function.traits.word.empty() && names.contains(function.op))
-      functions.push_back(&function);
-  llvm::stable_sort(functions, [](const UnaryFunction *a, const UnaryFunction *b) {
-    return a->traits.cost > b->traits.cost;
-  });
-  for (const UnaryFunction *function : functions)
-    if (!llvm::is_contained(words, function->traits.word))
-      words.push_back(function->traits.word);
+      functions.push_back(function.traits);
+  };
+  llvm::for_each(llvm::reverse(unaryFunctions()), add);
+  llvm::for_each(binaryFunctions(), add);
+  llvm::stable_sort(
+      functions, [](const FunctionTraits &a, const FunctionTraits &b) { return a.cost > b.cost; });
+  for (const FunctionTraits &function : functions)
+    if (!llvm::is_contained(words, function.word))
+      words.push_back(function.word);
   for (auto [word, found] : {std::pair("max", has(MaxOp())), std::pair("select", has(SelectOp()))})
     if (found)
       words.push_back(word);

@@ -5,7 +5,7 @@
 // integers and bits, is compared as such.
 #include "tests/codegen/Everywhere.h"
 
-#include "ir/graph/UnaryFunctions.h"
+#include "ir/graph/BinaryFunctions.h"
 
 #include "gtest/gtest.h"
 
@@ -107,6 +107,84 @@ TEST(UnaryFunctions, TreatNaNAndInfinitiesAsTheirOpsSay) {
                     }
                   });
   }
+}
+
+class BinaryFunctions : public testing::TestWithParam<const graph::BinaryFunction *> {
+protected:
+  /// The function of both, everywhere: `check` gets what was read, and the results.
+  using Check = std::function<void(double a, double b, double exact, double result)>;
+  static void run(const graph::BinaryFunction &function, const std::string &type,
+                  const TensorValue &a, const TensorValue &b, const Check &check) {
+    const std::string tensor = "tensor<" + type + ">";
+    const std::string text = taskText({type, type}, {type},
+                                      "    %y = " + function.op.str() + " %a0, %a1 : " + tensor +
+                                          "\n    nano.yield %y : " + tensor);
+    auto runner = TaskRunner::make(text, emitRow, TaskRunner::lanes().front());
+    ASSERT_TRUE(runner);
+    runner->setInput(0, a);
+    runner->setInput(1, b);
+    const TensorValue x = runner->input(0), y = runner->input(1);
+    runEverywhere(text, {a, b}, [&](const std::vector<TensorValue> &results) {
+      for (size_t i = 0; i < x.data.size(); ++i)
+        check(x.data[i], y.data[i], function.evaluate(x.data[i], y.data[i]), results[0].data[i]);
+    });
+  }
+};
+
+TEST_P(BinaryFunctions, AreWhatTheirOpsSay) {
+  std::mt19937_64 random(9);
+  std::uniform_real_distribution<double> any(-8, 8);
+  for (const Sizes &sizes : allSizes)
+    for (const char *element : {"f32", "bf16"}) {
+      auto next = [&] { return any(random); };
+      const TensorValue a = filled(sizes, next), b = filled(sizes, next);
+      const double rounding = std::string(element) == "bf16" ? std::ldexp(1, -8) : 0;
+      run(*GetParam(), typeText(sizes, element), a, b,
+          [&](double x, double y, double exact, double result) {
+            EXPECT_NEAR(result, exact, 4e-6 * (1 + std::abs(exact)) + rounding * std::abs(exact))
+                << "of " << x << " and " << y;
+          });
+    }
+}
+
+std::vector<const graph::BinaryFunction *> allFunctionsOfTwo() {
+  std::vector<const graph::BinaryFunction *> all;
+  for (const graph::BinaryFunction &function : graph::binaryFunctions())
+    all.push_back(&function);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Registered, BinaryFunctions, testing::ValuesIn(allFunctionsOfTwo()),
+                         [](const auto &info) { return info.param->op.substr(5).str(); });
+
+/// Infinities and NaN in both places; sums that would overflow; results near 0, of a relative error
+/// of 4e-6, which 1 + what is small would lose: of it the GPU's exponential has (2 + 25)·2^-23.
+TEST_F(BinaryFunctions, LogAddExpHoldsNearZeroAndFarAway) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  TensorValue a{{20}, {}}, b{{20}, {}};
+  auto add = [&](double x, double y) {
+    a.data.push_back(x);
+    b.data.push_back(y);
+  };
+  const double special[] = {infinity, -infinity, std::nan(""), 1};
+  for (double x : special)
+    for (double y : special)
+      add(x, y);
+  add(0, -16);
+  add(-25, 0);
+  add(1e30, -1e30);
+  add(3e38, 3e38);
+  const auto *function =
+      llvm::find_if(graph::binaryFunctions(),
+                    [](const graph::BinaryFunction &each) { return each.op == "nano.logaddexp"; });
+  run(*function, "20xf32", a, b, [](double x, double y, double exact, double result) {
+    if (std::isnan(exact))
+      EXPECT_TRUE(std::isnan(result)) << x << ", " << y;
+    else if (std::isinf(exact))
+      EXPECT_EQ(result, exact) << x << ", " << y;
+    else
+      EXPECT_NEAR(result, exact, 4e-6 * std::abs(exact)) << x << ", " << y;
+  });
 }
 
 //===- Integers -----------------------------------------------------------===//

@@ -60,6 +60,11 @@ TEST(FrontendErrors, BitsAndIntegers) {
             "bitcast: has no bits of f32 for u16; pairs are f32 and i32, bf16 and u16");
   EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return erf(t); }),
             "erf: takes f32 or bf16, not i32");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return logAddExp(t, 1.0); }),
+            "logAddExp: takes f32 or bf16, not i32");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor w, Tensor) { return logAddExp(x, w); }),
+            "logAddExp: shapes do not go together: [4, 8] and [3, 8]; sizes must be equal or 1, "
+            "from the last on");
   EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return gelu(t); }),
             "gelu: takes f32 or bf16, not i32 [4]");
 }

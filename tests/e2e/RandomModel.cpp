@@ -133,7 +133,7 @@ private:
 
   Value mixed(Value x) {
     Value y = other(x);
-    switch (pick(0, 5)) {
+    switch (pick(0, 6)) {
     case 0:
       return times(binary("add", x, y), 0.7);
     case 1:
@@ -150,6 +150,8 @@ private:
       Value apartY = plus(y, 0.3);
       return binary("max", x, apartY);
     }
+    case 5:
+      return times(binary("logaddexp", x, y), 0.7);
     default: { // λ₀·x + λ₁·y
       Value lambdas = cast(parameter({2}, "f32", 0.3, 0.6), x.element);
       Value a = broadcast(slice(lambdas, 0, 0, 1), x.shape, {0});

@@ -69,6 +69,12 @@ CASES = {
     ),
     "geluTanh": ("return sum(geluTanh(x) * w, -1)", lambda x, w, t: dot(map(gelu_tanh, x), w)),
     "erf": ("return sum(erf(x) * w, -1)", lambda x, w, t: dot(map(math.erf, x), w)),
+    "logAddExp": (
+        "return sum(logAddExp(x, w) + 0.5 * logAddExp(40.0 * x, 1.0), -1)",
+        lambda x, w, t: math.fsum(
+            log_sum_exp([a, b]) + 0.5 * log_sum_exp([40 * a, 1]) for a, b in zip(x, w)
+        ),
+    ),
     "abs": ("return sum(abs(x) * w, -1)", lambda x, w, t: dot(map(abs, x), w)),
     "whole": (
         "return sum((floor(x) + 2.0 * ceil(x) + 3.0 * round(3.0 * x) + sign(x)) * w, -1)"

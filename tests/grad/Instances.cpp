@@ -3,6 +3,7 @@
 
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/AttentionOps.h"
+#include "ir/graph/BinaryFunctions.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
 #include "ir/graph/MatmulOps.h"
@@ -116,6 +117,15 @@ Generator unary(const UnaryFunction &function) {
   return [&function](Instance &in) {
     Value x = in.operand(in.floatType(), function.traits.isOfPositive ? positive : awayFromZero);
     OperationState state(in.location, function.op, x, x.getType());
+    in.op = in.builder.create(state);
+  };
+}
+
+Generator ofTwo(const BinaryFunction &function) {
+  return [&function](Instance &in) {
+    RankedTensorType type = in.floatType();
+    Value a = in.operand(type, awayFromZero), b = in.operand(type, awayFromZero);
+    OperationState state(in.location, function.op, {a, b}, type);
     in.op = in.builder.create(state);
   };
 }
@@ -540,6 +550,8 @@ const Generator *findGenerator(StringRef name) {
   };
   for (const UnaryFunction &function : unaryFunctions())
     generators.try_emplace(function.op.str(), unary(function));
+  for (const BinaryFunction &function : binaryFunctions())
+    generators.try_emplace(function.op.str(), ofTwo(function));
   auto found = generators.find(name.str());
   return found == generators.end() ? nullptr : &found->second;
 }

@@ -33,7 +33,9 @@ nano.program @unary(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %13 = nano.round %12 : tensor<4x8xf32>
   // CHECK: nano.erf %{{.*}} : tensor<4x8xf32>
   %14 = nano.erf %13 : tensor<4x8xf32>
-  nano.return %14 : tensor<4x8xf32>
+  // CHECK: nano.logaddexp %{{.*}}, %{{.*}} : tensor<4x8xf32>
+  %15 = nano.logaddexp %14, %x : tensor<4x8xf32>
+  nano.return %15 : tensor<4x8xf32>
 }
 
 // CHECK-LABEL: @bits

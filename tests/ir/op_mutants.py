@@ -253,12 +253,14 @@ def all_reduce(op):
 
 FUNCTIONS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../ir/graph/FunctionOps.td")
 with open(FUNCTIONS, encoding="utf-8") as definitions:
-    UNARY = sorted(re.findall(r'Nano_UnaryOp<"(\w+)"', definitions.read()))
-assert UNARY, f"{FUNCTIONS} defines no functions"
+    DEFINED = re.findall(r'Nano_(Unary|FunctionOfTwo)Op<"(\w+)"', definitions.read())
+UNARY = sorted(name for kind, name in DEFINED if kind == "Unary")
+OF_TWO = sorted(name for kind, name in DEFINED if kind == "FunctionOfTwo")
+assert UNARY and OF_TWO, f"{FUNCTIONS} defines no functions"
 BINARY = "add sub mul div max min".split()
 INTEGER = "and or xor shl shr rem".split()
 MEANINGS = {
-    **dict.fromkeys(UNARY + BINARY + INTEGER, same_elements),
+    **dict.fromkeys(UNARY + OF_TWO + BINARY + INTEGER, same_elements),
     "cast": elementwise, "select": select, "bitcast": bitcast, "iota": iota, "constant": lambda op: True,
     "broadcast": broadcast, "reshape": reshape, "slice": slice_, "concat": concat, "rotate": rotate,
     "transpose": transpose, "permute": permute, "reduce": reduce, "scan": scan, "matmul": matmul,
@@ -271,7 +273,7 @@ MEANINGS = {
 
 
 # Operands of ops whose meaning above goes over all that there are.
-OPERANDS = {**dict.fromkeys(UNARY + ["cast", "bitcast", "rotate", "scan", "all_reduce"], 1), **dict.fromkeys(BINARY + INTEGER, 2)}
+OPERANDS = {**dict.fromkeys(UNARY + ["cast", "bitcast", "rotate", "scan", "all_reduce"], 1), **dict.fromkeys(OF_TWO + BINARY + INTEGER, 2)}
 
 
 def means_something(op):
@@ -297,6 +299,8 @@ def make(name, r):
     x = Type(sizes(), e)
     if name in UNARY:
         return Op(name, [x], [x])
+    if name in OF_TWO:
+        return Op(name, [x, x], [x])
     if name in BINARY:
         x = Type(x.shape, r.choice([e, I32]))
         return Op(name, [x, x], [x])
