@@ -594,8 +594,7 @@ kernel::ParameterAttr parameterOf(const TemplateCall &launch, int64_t i) {
   const kernel::Access access =
       isAdded ? kernel::Access::add
               : kernel::accessOf(llvm::is_contained(instance.getReadPositions(), i), isWritten);
-  const bool isConstant =
-      !isWritten && !(launch.epilogue && llvm::is_contained(updatedOperands(launch), i));
+  const bool isConstant = !isWritten && !llvm::is_contained(updatedOperands(launch), i);
   return kernel::ParameterAttr::get(operand.getContext(), access, step::nameOf(operand),
                                     /*alignment=*/0, isConstant, /*picks=*/0);
 }
