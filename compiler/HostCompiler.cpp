@@ -1,6 +1,7 @@
 // Runs the host compiler on a model file, and opens the shared library that it makes.
 #include "compiler/HostCompiler.h"
 
+#include "base/CompilerCommand.h"
 #include "base/InputFile.h"
 #include "compiler/CrashMessage.h"
 #include "compiler/Frontend.h"
@@ -18,7 +19,6 @@
 #include <memory>
 #include <regex>
 #include <spawn.h>
-#include <sstream>
 #include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,16 +70,6 @@ std::string textOf(const std::string &path) {
   if (!text)
     throw ModelError(text.error().message);
   return std::move(*text);
-}
-
-/// $CXX, which may bring options along, or c++.
-std::vector<std::string> hostCompiler() {
-  const char *chosen = std::getenv("CXX");
-  std::istringstream words(chosen && *chosen ? chosen : "c++");
-  std::vector<std::string> command;
-  for (std::string word; words >> word;)
-    command.push_back(word);
-  return command;
 }
 
 /// The environment, but with messages in English and ASCII, which hostErrors reads.
@@ -184,7 +174,7 @@ ModelFile::ModelFile(const std::string &given, bool isVerbose, const std::string
   const TemporaryDirectory directory;
   const std::string library = (directory.path / "model.so").string();
 
-  std::vector<std::string> command = hostCompiler();
+  std::vector<std::string> command = compilerCommand();
   // Files of this project are known by their path in it, wherever nanoc is called from.
   const std::string prefix = fmt::format("-fmacro-prefix-map={}/=", root.string());
   for (const std::string &word :

@@ -1,6 +1,7 @@
 // The frame around a model's C++, and the host compiler's run on it.
 #include "codegen/cpu/CustomCode.h"
 
+#include "base/CompilerCommand.h"
 #include "codegen/CustomKernels.h"
 #include "codegen/DeviceLibrary.h"
 #include "codegen/cuda/CudaNames.h"
@@ -13,8 +14,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <sstream>
 #include <vector>
 
 using namespace mlir;
@@ -80,16 +79,6 @@ static bool writeFile(const std::string &path, StringRef text) {
   return isWritten;
 }
 
-/// $CXX, which may bring options along, or c++.
-static std::vector<std::string> hostCompiler() {
-  const char *chosen = std::getenv("CXX");
-  std::istringstream words(chosen && *chosen ? chosen : "c++");
-  std::vector<std::string> command;
-  for (std::string word; words >> word;)
-    command.push_back(word);
-  return command;
-}
-
 /// The line of a compiler's log that says what is wrong.
 static StringRef firstError(StringRef log) {
   const size_t at = log.find("error");
@@ -104,7 +93,7 @@ FailureOr<std::string> compileCustomKernel(kernel::FuncOp kernel, const CpuTarge
   FailureOr<std::string> text = customCpuText(kernel);
   if (failed(text))
     return failure();
-  std::vector<std::string> command = hostCompiler();
+  std::vector<std::string> command = compilerCommand();
   llvm::ErrorOr<std::string> program = llvm::sys::findProgramByName(command[0]);
   if (!program)
     return kernel.emitError("the host compiler '")

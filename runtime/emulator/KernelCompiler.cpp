@@ -1,4 +1,5 @@
 // Runs the host compiler on the plan's kernels, several at a time, and keeps what it makes.
+#include "base/CompilerCommand.h"
 #include "runtime/emulator/DeviceHeaders.h"
 #include "runtime/emulator/KernelImage.h"
 #include "runtime/emulator/Process.h"
@@ -7,25 +8,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <thread>
 
 namespace nano::emulator {
 namespace {
-
-/// $CXX, which may bring options along, or c++.
-std::vector<std::string> hostCompiler() {
-  const char *chosen = std::getenv("CXX");
-  std::istringstream words(chosen && *chosen ? chosen : "c++");
-  std::vector<std::string> command;
-  for (std::string word; words >> word;)
-    command.push_back(word);
-  return command;
-}
 
 /// Text that follows a kernel's: how the emulator enters it.
 std::string epilogue(const std::vector<std::string> &kernels) {
@@ -88,7 +77,7 @@ public:
   Status prepare() {
     if (folder.path().empty())
       return badInput("no temporary folder can be made; set TMPDIR to one that can be written");
-    command = hostCompiler();
+    command = compilerCommand();
     std::vector<std::string> ask = command;
     ask.push_back("--version");
     std::string output = folder.path() + "/version";
