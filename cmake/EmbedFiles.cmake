@@ -14,9 +14,10 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     endif()
     list(APPEND paths ${made})
     list(JOIN ARGN "|" patterns)
+    string(MD5 names "${paths}") # in the command, so that a file that is gone is left out
     add_custom_command(
       OUTPUT ${output}
-      COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DTEMPLATE=${template} -DPATTERNS=${patterns} -DPART=${part} -P ${NANO_EMBED_FILES}
+      COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DTEMPLATE=${template} -DPATTERNS=${patterns} -DPART=${part} -DNAMES=${names} -P ${NANO_EMBED_FILES}
       DEPENDS ${template} ${NANO_EMBED_FILES} ${paths}
       COMMENT "Embedding ${patterns}"
       VERBATIM)
