@@ -42,6 +42,8 @@ inline constexpr InputKind prompt = {"a prompt", 64 * mebibyte, "name a file of 
 inline constexpr InputKind tuning = {"a tuning file", 64 * mebibyte, "nanorun --tune writes one"};
 inline constexpr InputKind cacheEntry = {"an entry of the kernel cache", 1024 * mebibyte,
                                          "remove it"};
+/// Of a run that a program has begun itself.
+inline constexpr InputKind log = {"a log", 64 * mebibyte, ""};
 /// A file of the kernel's, as in /proc.
 inline constexpr InputKind system = {"a file of the system", mebibyte, ""};
 } // namespace input

@@ -1,6 +1,7 @@
 // Drives a compilation: host compiler, trace, stages, code, plan; and what is told about it.
 #include "compiler/Driver.h"
 
+#include "base/InputFile.h"
 #include "base/Target.h"
 #include "codegen/PlanWriter.h"
 #include "codegen/UniteKernels.h"
@@ -67,21 +68,26 @@ std::string ranksText(int64_t count) {
 
 //===- One compilation ---------------------------------------------------------===//
 
-/// A model whose kernels are checked, and the checks that are left out.
-struct CheckedModel {
+/// A model that is compiled beside itself, and checks of its kernels that are left out.
+struct Beside {
+  enum class What : uint8_t {
+    Checks, ///< what measures its kernels
+    Ours,   ///< itself, where kernels of these checks replace nothing
+  };
+  What what;
   const ModelFile &file;
   const std::set<std::string> &without;
 };
 
 class Compilation : StageHooks {
 public:
-  /// `checked`: the model whose kernels are checked, instead of being compiled itself. `isAgain`:
-  /// the same has failed before, and is done again to keep a reproducer; remarks have been told.
-  explicit Compilation(const CompileOptions &options, const CheckedModel *checked = nullptr,
+  /// `beside`: what is compiled instead of the options' model. `isAgain`: the same has failed
+  /// before, and is done again to keep a reproducer. Of either, remarks have been told.
+  explicit Compilation(const CompileOptions &options, const Beside *beside = nullptr,
                        bool isAgain = false)
-      : options(options), worlds(options.worlds), checked(checked), isAgain(isAgain),
+      : options(options), worlds(options.worlds), beside(beside), isAgain(isAgain),
         // Who looks at passes wants the one that breaks something.
-        watch(isAgain || checked || !options.dumpDirectory.empty() || options.passes
+        watch(isAgain || beside || !options.dumpDirectory.empty() || options.passes
                   ? Watch::EveryPass
                   : Watch::EveryStage) {}
 
@@ -123,6 +129,7 @@ public:
       if (&stage == last)
         return printStage(stage);
     }
+    addUnproven();
     publish();
   }
 
@@ -161,21 +168,25 @@ private:
   /// Begins with the model file.
   void begin(const PipelineOptions &pipeline) {
     begin("host compiler");
-    std::optional<ModelFile> opened;
     const ModelFile &file =
-        checked ? checked->file : opened.emplace(options.model, options.verbose, options.knownAs);
+        beside ? beside->file : opened.emplace(options.model, options.verbose, options.knownAs);
     source = file.source();
     begin("trace");
     loadDialects(context);
     codegen::loadNativeDialects(context);
-    frontend::KernelTrace kernels{options.pipeline.target, checked != nullptr,
-                                  checked ? checked->without : std::set<std::string>()};
+    frontend::KernelTrace kernels{options.pipeline.target,
+                                  beside && beside->what == Beside::What::Checks,
+                                  beside ? beside->without : std::set<std::string>()};
     auto traced = [&](const Overrides &overrides) {
       return trace(context, file, overrides, options.fp8Scales, options.reports, kernels);
     };
     TracedModel model = traced(options.overrides);
-    if (!checked && (kernels.refused = refusedKernels(file, model), !kernels.refused.empty()))
-      model = traced(options.overrides);
+    if (!beside) {
+      verdict = checkedKernels(file, model);
+      kernels.refused = verdict.refused;
+      if (!kernels.refused.empty())
+        model = traced(options.overrides);
+    }
     programs.push_back(std::move(model.module));
     checkWorlds(module(), worlds);
     if (options.maxMemory > 0)
@@ -187,8 +198,8 @@ private:
   }
 
   /// Checks kernels of the model's own where that is asked for, or one takes the place of a
-  /// function; returns those that must not.
-  std::set<std::string> refusedKernels(const ModelFile &file, const TracedModel &model) {
+  /// function.
+  CheckVerdict checkedKernels(const ModelFile &file, const TracedModel &model) {
     for (const std::string &remark : model.remarks)
       fmt::print(stderr, "nanoc: {}\n", remark);
     if (options.checkKernels)
@@ -199,18 +210,86 @@ private:
     if (model.checks.empty() || !(replaces || options.checkKernels))
       return {};
     begin("kernel checks");
-    const std::string &target = options.pipeline.target;
-    auto write = [&](const CheckFolder &folder, const std::set<std::string> &without) {
-      CompileOptions own;
-      own.model = options.model;
-      own.output = folder.plan();
-      own.overrides = options.overrides;
-      own.reports = {"all"};
-      own.pipeline.target = target;
-      const CheckedModel checks{file, without};
-      Compilation(own, &checks).run();
+    checks = model.checks;
+    const std::set<std::string> left = leftToRun();
+    std::vector<frontend::KernelCheck> made = checks;
+    llvm::erase_if(made, [&](const auto &check) { return left.count(check.name) > 0; });
+    auto write = [&](const CheckFolder &folder, std::set<std::string> without) {
+      without.insert(left.begin(), left.end());
+      writeChecks(file, folder, without);
     };
-    return judgeChecks(model.checks, runChecks(model.checks, target, write));
+    CheckNumbers numbers;
+    if (!made.empty())
+      numbers = runChecks(made, options.pipeline.target, write);
+    for (const std::string &name : left)
+      numbers.unmade[name] = "left to the run";
+    return judgeChecks(checks, numbers);
+  }
+
+  /// The checks that are not to be made here.
+  std::set<std::string> leftToRun() const {
+    std::set<uint32_t> kernels;
+    if (options.checkAtRun)
+      for (const frontend::KernelCheck &check : checks)
+        if (check.isReplacement)
+          kernels.insert(check.kernel);
+    std::set<std::string> left;
+    for (const frontend::KernelCheck &check : checks)
+      if (kernels.count(check.kernel) || options.unproven.count(check.name))
+        left.insert(check.name);
+    return left;
+  }
+
+  void writeChecks(const ModelFile &file, const CheckFolder &folder,
+                   const std::set<std::string> &without) const {
+    CompileOptions own;
+    own.model = options.model;
+    own.output = folder.plan();
+    own.overrides = options.overrides;
+    own.reports = {"all"};
+    own.pipeline.target = options.pipeline.target;
+    const Beside all{Beside::What::Checks, file, without};
+    Compilation(own, &all).run();
+  }
+
+  /// Puts into the plans what a run begins with where kernels in the place of functions are
+  /// unproven: what measures them, and the plan without them.
+  void addUnproven() {
+    if (verdict.unproven.empty())
+      return;
+    begin("plan without unproven kernels");
+    auto bytesOf = [](const CheckFolder &folder) {
+      Result<std::string> bytes = readInput(folder.plan(), input::plan);
+      if (!bytes)
+        throw ModelError(bytes.error().message);
+      return std::move(*bytes);
+    };
+    std::set<std::string> proven, refused = verdict.refused;
+    std::vector<plan::UnprovenKernel> kernels;
+    for (const frontend::KernelCheck &check : checks) {
+      if (!verdict.unproven.count(check.name)) {
+        proven.insert(check.name);
+        continue;
+      }
+      refused.insert(check.name);
+      kernels.push_back({check.name, check.line,
+                         (check.isReplacement ? "" : "the derivative of ") + check.about,
+                         check.tolerance});
+    }
+    const CheckFolder measuring, without;
+    writeChecks(*opened, measuring, proven);
+    CompileOptions own = options;
+    own.output = without.plan();
+    own.dumpDirectory.clear();
+    own.timing = false;
+    own.passes = nullptr;
+    const Beside ours{Beside::What::Ours, *opened, refused};
+    Compilation(own, &ours).run();
+    for (plan::Plan &plan : plans) {
+      plan.unproven = kernels;
+      plan.checks = bytesOf(measuring);
+      plan.ours = bytesOf(without);
+    }
   }
 
   /// Finds what fits into --max-memory, and goes on with that; `traced` records the model with
@@ -277,7 +356,7 @@ private:
   /// Runs the passes of a stage, or its gate.
   void runOnAll(const Stage &stage) {
     try {
-      runStage(stage, runs, options.passes, !isAgain, watch);
+      runStage(stage, runs, options.passes, !isAgain && !beside, watch);
     } catch (const StageError &error) {
       // What others have written is theirs to mend.
       throw StageError(error.what(), error.isBadInput || !options.from.empty(),
@@ -480,7 +559,7 @@ private:
     timer.end();
     if (options.passes)
       options.passes->phases = timer.all();
-    if (checked || options.quiet)
+    if (beside || options.quiet)
       return;
 
     const std::string &name = plans.front().model;
@@ -523,11 +602,14 @@ private:
 
   const CompileOptions &options;
   std::vector<int64_t> worlds; ///< options.worlds, or those of the IR that it goes on from
-  const CheckedModel *checked;
+  const Beside *beside;
   bool isAgain;
   Watch watch;
   MLIRContext context;
-  std::string source; ///< the model file's text
+  std::optional<ModelFile> opened;           ///< unless it is another's, or IR
+  std::vector<frontend::KernelCheck> checks; ///< of the model's kernels
+  CheckVerdict verdict;                      ///< on them
+  std::string source;                        ///< the model file's text
   /// What the front end or a file has given, and what has been made of it for stages of the run and
   /// numbers of ranks.
   std::vector<OwningOpRef<ModuleOp>> programs;
@@ -556,7 +638,7 @@ int compileModel(const CompileOptions &options) {
     } catch (const StageError &error) {
       if (!error.isToBeReproduced)
         throw;
-      Compilation(known, /*checked=*/nullptr, /*isAgain=*/true).run();
+      Compilation(known, /*beside=*/nullptr, /*isAgain=*/true).run();
       throw; // it did not fail again
     }
   };

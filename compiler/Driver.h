@@ -5,6 +5,7 @@
 #include "compiler/PipelineOptions.h"
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,10 @@ struct CompileOptions {
   bool printPipeline = false;     ///< print the passes up to `stopAfter` and do nothing else
   bool reportMemory = false;
   bool checkKernels = false; ///< --check-kernels
+  bool checkAtRun = false;   ///< --check-at-run
+  /// Checks of kernels that are left to a run in any case, by name: those of a plan that is made
+  /// again.
+  std::set<std::string> unproven = {};
   bool timing = false;
   bool verbose = false; ///< all that the host compiler says of a model file
   std::string knownAs;  ///< the path by which the plan names the model file; empty: `model`

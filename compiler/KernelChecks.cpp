@@ -147,18 +147,22 @@ CheckNumbers runChecks(const std::vector<KernelCheck> &checks, const std::string
   return numbers;
 }
 
-std::set<std::string> judgeChecks(const std::vector<KernelCheck> &checks,
-                                  const CheckNumbers &numbers) {
-  std::set<std::string> refused;
+CheckVerdict judgeChecks(const std::vector<KernelCheck> &checks, const CheckNumbers &numbers) {
+  std::set<uint32_t> openKernels;
+  for (const KernelCheck &check : checks)
+    if (check.isReplacement && numbers.unmade.count(check.name))
+      openKernels.insert(check.kernel);
+  CheckVerdict verdict;
   for (const KernelCheck &check : checks) {
     if (const auto why = numbers.unmade.find(check.name); why != numbers.unmade.end()) {
+      const bool isOpen = openKernels.count(check.kernel) > 0;
       fmt::print(stderr, "nanoc: {}: remark: {}: not checked: {}{}\n", check.line, check.about,
                  why->second,
-                 check.isReplacement
-                     ? "; nanoc's own is used; compile where there is a GPU to use the kernel"
-                     : "");
-      if (check.isReplacement)
-        refused.insert(check.name);
+                 isOpen ? "; nanorun checks it when a run begins, and uses nanoc's own where it is "
+                          "off"
+                        : "");
+      if (isOpen)
+        verdict.unproven.insert(check.name);
       continue;
     }
     const auto number = numbers.found.find(check.name);
@@ -174,7 +178,7 @@ std::set<std::string> judgeChecks(const std::vector<KernelCheck> &checks,
                        : std::string("its results on random inputs are not finite, or not all "
                                      "written: nanoc's own is used"));
       if (!holds)
-        refused.insert(check.name);
+        verdict.refused.insert(check.name);
       continue;
     }
     if (!off)
@@ -187,7 +191,7 @@ std::set<std::string> judgeChecks(const std::vector<KernelCheck> &checks,
                       "on random inputs, {} is allowed",
                       check.line, check.about, *off, check.tolerance));
   }
-  return refused;
+  return verdict;
 }
 
 } // namespace nano

@@ -46,10 +46,16 @@ using WriteChecks =
 CheckNumbers runChecks(const std::vector<frontend::KernelCheck> &checks, const std::string &target,
                        WriteChecks write);
 
+/// What replacements come to.
+struct CheckVerdict {
+  std::set<std::string> refused; ///< checks whose kernels replace nothing
+  /// Those that were not made, of kernels that replace something: a run begins with them.
+  std::set<std::string> unproven;
+};
+
 /// What the numbers say. Throws ModelError for a derivative, or results, that are not as they
-/// should be; returns the checks whose kernels replace nothing, and tells of all replacements and
-/// of checks that were not made.
-std::set<std::string> judgeChecks(const std::vector<frontend::KernelCheck> &checks,
-                                  const CheckNumbers &numbers);
+/// should be; tells of all replacements and of checks that were not made.
+CheckVerdict judgeChecks(const std::vector<frontend::KernelCheck> &checks,
+                         const CheckNumbers &numbers);
 
 } // namespace nano

@@ -51,6 +51,8 @@ Result<CompileOptions> optionsToRebuild(const std::string &planPath, CompileOpti
     if (each.overridden && std::none_of(options.overrides.begin(), options.overrides.end(), isOf))
       options.overrides.emplace_back(each.name, each.value);
   }
+  for (const plan::UnprovenKernel &kernel : common.unproven)
+    options.unproven.insert(kernel.report);
   const std::string name = nameIn(*plans, options.model);
   if (name != options.model)
     options.knownAs = name;

@@ -168,6 +168,7 @@ std::optional<std::string> Recorder::addCheck(CheckRecord record, const Tensors 
   KernelCheck &check = record.check;
   record.at = at;
   check.line = lineText(at);
+  check.kernel = static_cast<uint32_t>(record.of.id);
   check.about = fmt::format("kernel '{}'{}, of {}", kernel.name,
                             check.isReplacement ? " in place of " + record.function : "",
                             describe(record.inputs));

@@ -88,6 +88,7 @@ struct KernelCheck {
   std::string line;  ///< of the first use, "models/x.cpp:41"
   std::string about; ///< "kernel 'fast_norm' in place of norm, of f32 [64, 768]"
   double tolerance = 0;
+  uint32_t kernel = 0; ///< its number in the model
   /// Against the function that it replaces; else its derivative against finite differences, or,
   /// without one, that it runs.
   bool isReplacement = false;

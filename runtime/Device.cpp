@@ -24,10 +24,17 @@ Status checkDevice(const plan::Plan &plan, const std::string &device) {
                                       : fmt::format("choose {}", first)));
 }
 
-Result<std::unique_ptr<Device>> loadDevice(const plan::Plan &plan, Communicator &communicator,
-                                           const DeviceOptions &options) {
+namespace {
+
+struct Library {
+  std::string path;
+  void *handle = nullptr;
+};
+
+/// `libnano-device-<device>.so`, which stays loaded for the rest of the process: its threads may
+/// outlive a device.
+Result<Library> libraryOf(const plan::Plan &plan, const std::string &chosen) {
   namespace fs = std::filesystem;
-  const std::string &chosen = options.device.empty() ? plan.target : options.device;
   if (Status status = checkDevice(plan, chosen); !status)
     return status.error();
   std::error_code error;
@@ -48,20 +55,41 @@ Result<std::unique_ptr<Device>> loadDevice(const plan::Plan &plan, Communicator 
   // stays.
   setenv("GOMP_SPINCOUNT", "1000", 0);
 
-  // The library stays loaded for the rest of the process: its threads may outlive the device.
   void *handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
     return badInput("cannot load device " + chosen + ": " + dlerror() +
                     "; run tools/setup to install what it needs");
-  auto create = reinterpret_cast<CreateDeviceFn>(dlsym(handle, createDeviceSymbol));
+  return Library{library.string(), handle};
+}
+
+} // namespace
+
+Result<std::unique_ptr<Device>> loadDevice(const plan::Plan &plan, Communicator &communicator,
+                                           const DeviceOptions &options) {
+  Result<Library> library = libraryOf(plan, options.device.empty() ? plan.target : options.device);
+  if (!library)
+    return library.error();
+  auto create = reinterpret_cast<CreateDeviceFn>(dlsym(library->handle, createDeviceSymbol));
   if (!create)
-    return badInput(library.string() + ": not a device library, it lacks " + createDeviceSymbol +
+    return badInput(library->path + ": not a device library, it lacks " + createDeviceSymbol +
                     "; build it again");
   Error reason;
   std::unique_ptr<Device> device(create(&plan, &communicator, &options, &reason));
   if (!device)
     return reason;
   return device;
+}
+
+Result<std::string> identifyDevice(const plan::Plan &plan, const std::string &device) {
+  Result<Library> library = libraryOf(plan, device);
+  if (!library)
+    return library.error();
+  auto identify = reinterpret_cast<IdentifyDeviceFn>(dlsym(library->handle, identifyDeviceSymbol));
+  std::string text = device;
+  Error reason;
+  if (identify && !identify(&text, &reason))
+    return reason;
+  return text;
 }
 
 } // namespace nano

@@ -158,6 +158,12 @@ using CreateDeviceFn = Device *(*)(const plan::Plan *plan, Communicator *communi
                                    const DeviceOptions *options, Error *error);
 inline constexpr const char *createDeviceSymbol = "nanoCreateDevice";
 
+/// An entry point that a device library may have beside it: what decides the numbers that kernels
+/// of a plan's text give on the first of the devices that the process sees, "NVIDIA H200, …". False
+/// and `*error` filled where there is none.
+using IdentifyDeviceFn = bool (*)(std::string *text, Error *error);
+inline constexpr const char *identifyDeviceSymbol = "nanoIdentifyDevice";
+
 /// Whether a device of that name runs this plan: the plan's target, or the emulator for a plan for
 /// cuda. BadInput otherwise.
 Status checkDevice(const plan::Plan &plan, const std::string &device);
@@ -166,5 +172,8 @@ Status checkDevice(const plan::Plan &plan, const std::string &device);
 /// device of it, of the one that the options name or else of the plan's target.
 Result<std::unique_ptr<Device>> loadDevice(const plan::Plan &plan, Communicator &communicator,
                                            const DeviceOptions &options);
+
+/// What its library says of the device of that name; the name itself where it says nothing.
+Result<std::string> identifyDevice(const plan::Plan &plan, const std::string &device);
 
 } // namespace nano

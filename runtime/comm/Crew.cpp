@@ -41,6 +41,7 @@ public:
   bool hasFirst() const override { return true; }
   int onMachine() const override { return group.world(); }
   std::string describe() const override { return "threads"; }
+  Result<std::string> tell(const std::string &mine, const char *what) override { return mine; }
 
   Status run(const std::function<Status(Communicator &)> &work) override {
     auto endWith = [&](int rank, const Status &status) {
@@ -98,6 +99,13 @@ public:
   }
   std::string describe() const override { return transport->describe(); }
   std::string caution() const override { return said; }
+
+  Result<std::string> tell(const std::string &mine, const char *what) override {
+    Result<std::vector<std::string>> all = communicator.exchange(mine, what);
+    if (!all)
+      return all.error();
+    return all->front();
+  }
 
   Status run(const std::function<Status(Communicator &)> &work) override {
     Status status = guarded(work, communicator);

@@ -52,6 +52,8 @@ public:
   /// What the user should know of how they were joined; empty where there is nothing to be said.
   virtual std::string caution() const { return ""; }
 
+  /// Before run(), by all processes: what that of rank 0 gives. `what` names it in messages.
+  virtual Result<std::string> tell(const std::string &mine, const char *what) = 0;
   /// Calls `rank` for each rank of this process, on a thread for each; called once. When all
   /// have done well everywhere, it returns ok everywhere. The first error of this process ends the
   /// others, wherever they are, and is returned.

@@ -8,26 +8,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <future>
 #include <thread>
 
 namespace nano::cuda {
-namespace {
 
 using plan::Command;
-
-/// "580.159.04", where the kernel module says so; else empty.
-std::string kernelModuleVersion() {
-  std::ifstream file("/proc/driver/nvidia/version");
-  for (std::string word; file >> word;)
-    if (word.find_first_not_of("0123456789.") == std::string::npos &&
-        word.find('.') != std::string::npos)
-      return word;
-  return "";
-}
-
-} // namespace
 
 CudaDevice::CudaDevice(const plan::Plan &plan, Communicator &communicator,
                        const DeviceOptions &options, const Apis &apis, const Placement &placement,

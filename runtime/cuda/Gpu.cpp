@@ -1,6 +1,7 @@
 // The driver's objects, released in the reverse of the order in which they were made.
 #include "runtime/cuda/Gpu.h"
 
+#include <fstream>
 #include <thread>
 #include <utility>
 
@@ -32,6 +33,15 @@ std::vector<std::string> visibleGpus(const DriverApi &api) {
     identifiers.push_back(std::move(text));
   }
   return identifiers;
+}
+
+std::string kernelModuleVersion() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  for (std::string word; file >> word;)
+    if (word.find_first_not_of("0123456789.") == std::string::npos &&
+        word.find('.') != std::string::npos)
+      return word;
+  return "";
 }
 
 Gpu::Gpu(const DriverApi &api, int ordinal) : api(api) {

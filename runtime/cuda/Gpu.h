@@ -25,6 +25,9 @@ struct Failure {
 /// a BadInput Failure when there is none.
 std::vector<std::string> visibleGpus(const DriverApi &api);
 
+/// "580.159.04", where the kernel module says so; else empty.
+std::string kernelModuleVersion();
+
 /// One of the GPUs that the process sees. Streams, memory and all else that its functions return
 /// live as long as it does. Functions throw Failure; the ones that use the context are called from
 /// one thread.

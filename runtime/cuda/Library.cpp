@@ -54,3 +54,24 @@ nanoCreateDevice(const nano::plan::Plan *plan, nano::Communicator *communicator,
   *error = device.error();
   return nullptr;
 }
+
+extern "C" __attribute__((visibility("default"))) bool nanoIdentifyDevice(std::string *text,
+                                                                          nano::Error *error) {
+  using namespace nano;
+  Result<const cuda::DriverApi *> driver = cuda::loadDriver();
+  Result<const cuda::NvrtcApi *> nvrtc = cuda::loadNvrtc();
+  if (!driver || !nvrtc) {
+    *error = driver ? nvrtc.error() : driver.error();
+    return false;
+  }
+  try {
+    (void)cuda::visibleGpus(**driver);
+    const cuda::Gpu gpu(**driver, 0);
+    *text = gpu.name + ", CUDA " + std::to_string(gpu.driverVersion) + ", driver " +
+            cuda::kernelModuleVersion() + ", NVRTC " + cuda::nvrtcVersion(**nvrtc);
+    return true;
+  } catch (const cuda::Failure &failure) {
+    *error = failure.error;
+    return false;
+  }
+}

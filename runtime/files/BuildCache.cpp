@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fmt/format.h>
 #include <mutex>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,8 +48,9 @@ std::mutex reporting;
 
 } // namespace
 
-BuildCache::BuildCache(std::string folder, std::string ending, Report report)
-    : folder(std::move(folder)), ending(std::move(ending)), report(std::move(report)) {}
+BuildCache::BuildCache(std::string folder, std::string ending, Report report, Words words)
+    : folder(std::move(folder)), ending(std::move(ending)), report(std::move(report)),
+      words(words) {}
 
 std::string BuildCache::defaultFolder() {
   if (const char *given = std::getenv("NANO_CACHE_DIR"))
@@ -73,10 +75,11 @@ bool BuildCache::isOwn() {
   const bool isOurs = found.st_uid == ::geteuid();
   if (!isForeign.exchange(true))
     say(folder + ": " +
-        (isOurs ? "other users may write to this folder of compiled kernels (chmod 700 ends that)"
-                : "this folder of compiled kernels belongs to another user") +
-        ", so it is not used; every start compiles them again; set NANO_CACHE_DIR to a folder of "
-        "your own");
+        (isOurs ? fmt::format("other users may write to this folder of {} (chmod 700 ends that)",
+                              words.entries)
+                : fmt::format("this folder of {} belongs to another user", words.entries)) +
+        fmt::format(", so it is not used; {}; set NANO_CACHE_DIR to a folder of your own",
+                    words.loss));
   return false;
 }
 
@@ -89,13 +92,14 @@ std::optional<std::string> BuildCache::find(const std::string &key) {
     return std::nullopt;
   // It may be older than the folder's present mode.
   if (::stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) && !isOnlyOurs(found)) {
-    say(path + ": this entry of the kernel cache is another user's, or others may write to it; the "
-               "kernel is compiled again");
+    say(fmt::format("{}: this entry of the kernel cache is another user's, or others may write to "
+                    "it; {}",
+                    path, words.again));
     return std::nullopt;
   }
   const Result<std::string> read = readInput(path, input::cacheEntry);
   if (!read) {
-    say(read.error().message + "; the kernel is compiled again");
+    say(fmt::format("{}; {}", read.error().message, words.again));
     return std::nullopt;
   }
   const std::string &all = *read;
@@ -105,7 +109,7 @@ std::optional<std::string> BuildCache::find(const std::string &key) {
   if (std::memcmp(header.magic, magic, sizeof magic) == 0 && header.bytes == bytes.size() &&
       header.checksum == checksumOf(key, bytes))
     return bytes;
-  say(path + ": a damaged entry of the kernel cache; the kernel is compiled again");
+  say(fmt::format("{}: a damaged entry of the kernel cache; {}", path, words.again));
   return std::nullopt;
 }
 
@@ -129,8 +133,9 @@ void BuildCache::store(const std::string &key, std::string_view bytes) {
   if (status) // its checksum tells what a crash of the machine has left of it
     status = file->finish(OutputFile::Keep::IfNothingCrashes);
   if (!status && canStore.exchange(false))
-    say(folder + ": compiled kernels cannot be kept there (" + status.error().message +
-        "); every start compiles them again; set NANO_CACHE_DIR to a folder that can be written");
+    say(fmt::format("{}: {} cannot be kept there ({}); {}; set NANO_CACHE_DIR to a folder that can "
+                    "be written",
+                    folder, words.entries, status.error().message, words.loss));
 }
 
 void BuildCache::say(const std::string &line) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace nano {
@@ -20,9 +21,17 @@ using Report = std::function<void(const std::string &)>;
 /// is not used, nor an entry that another may have written; the folder is made this user's alone.
 class BuildCache {
 public:
+  /// What messages say of the entries: what they are, and what happens without them all, or
+  /// without one.
+  struct Words {
+    const char *entries = "compiled kernels", *loss = "every start compiles them again",
+               *again = "the kernel is compiled again";
+  };
   /// An empty folder's name makes a cache that keeps nothing. `ending`: of its files' names, which
   /// tells the devices' entries apart, e.g. ".cubin".
-  BuildCache(std::string folder, std::string ending, Report report);
+  BuildCache(std::string folder, std::string ending, Report report)
+      : BuildCache(std::move(folder), std::move(ending), std::move(report), Words()) {}
+  BuildCache(std::string folder, std::string ending, Report report, Words words);
 
   /// NANO_CACHE_DIR; else `nano` in XDG_CACHE_HOME or in ~/.cache; empty when none is known, or
   /// when NANO_CACHE_DIR is set and empty.
@@ -46,6 +55,7 @@ private:
 
   std::string folder, ending;
   Report report;
+  Words words;
   std::atomic<bool> canStore = true;   ///< until it failed, which is said once
   std::atomic<bool> isForeign = false; ///< the folder is another's, which has been said
 };

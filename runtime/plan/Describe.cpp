@@ -116,7 +116,7 @@ std::string Describer::common(const std::string &hash) {
   line("plan " + hash);
   line("model " + plan.model + ", target " + plan.target +
        otherFieldsOfAll(plan, {"cpuFeatures", "hyperparameters", "interchange", "indexGroups",
-                               "kernels", "sources"}));
+                               "kernels", "sources", "unproven"}));
   if (!plan.cpuFeatures.empty()) {
     std::string features = "needs";
     for (const std::string &feature : plan.cpuFeatures)
@@ -133,6 +133,13 @@ std::string Describer::common(const std::string &hash) {
   for (const Hyperparameter &item : plan.hyperparameters)
     line("  " + item.name + " = " + item.value + (item.overridden ? "  (overridden)" : "") +
          otherFields(item, {"name", "value", "overridden"}));
+  if (!plan.unproven.empty())
+    line("compared with nanoc's own by a plan of " + std::to_string(plan.checks.size()) +
+         " bytes before a run, and a plan of " + std::to_string(plan.ours.size()) +
+         " bytes without them:");
+  for (const UnprovenKernel &kernel : plan.unproven)
+    line("  " + kernel.line + ": " + kernel.about + ", by " + kernel.report + " up to " +
+         number(kernel.tolerance) + otherFields(kernel, {"report", "line", "about", "tolerance"}));
   interchange();
   kernels();
   return std::move(out);

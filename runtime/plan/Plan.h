@@ -34,6 +34,20 @@ struct Source {
   bool operator==(const Source &) const = default;
 };
 
+/// A kernel of the model's own in the place of a function, whose results or derivative nobody has
+/// compared with what they must be: a run begins with it.
+struct UnprovenKernel {
+  std::string report; ///< of the plan `checks`: how far it is off
+  std::string line;   ///< of the model, "models/x.cpp:41"
+  std::string about;  ///< "kernel 'fast_norm' in place of norm, of f32 [64, 768]"
+  double tolerance = 0;
+  template <class S = UnprovenKernel> static constexpr auto fields() {
+    return std::tuple(field("report", &S::report), field("line", &S::line),
+                      field("about", &S::about), field("tolerance", &S::tolerance));
+  }
+  bool operator==(const UnprovenKernel &) const = default;
+};
+
 /// A plan for some numbers of ranks. A plan file may hold several, which have all in common but
 /// `worlds`, `group`, the arena, buffers, states, scalars, programs, `training` and `laterStages`.
 struct Plan {
@@ -61,6 +75,10 @@ struct Plan {
   std::string code;            ///< CPU: an ELF shared object with the kernels' symbols
   std::string source;          ///< the model file's text
   std::string data;            ///< elements of initial values, of several states
+  std::vector<UnprovenKernel> unproven;
+  /// With unproven kernels only, files of plans: the one for one rank whose first step's reports
+  /// say how far they are off, and this plan without them.
+  std::string checks, ours;
   /// What all variants share: before the list of them, and behind it.
   template <class S = Plan> static constexpr auto firstCommonFields() {
     return std::tuple(field("model", &S::model), field("target", &S::target));
@@ -69,7 +87,8 @@ struct Plan {
     return std::tuple(
         field("cpuFeatures", &S::cpuFeatures), field("hyperparameters", &S::hyperparameters),
         optional("interchange", &S::interchange), since(11, field("indexGroups", &S::indexGroups)),
-        field("kernels", &S::kernels), optional("sources", &S::sources));
+        field("kernels", &S::kernels), optional("sources", &S::sources),
+        since(12, optional("unproven", &S::unproven)));
   }
   /// What a variant has to itself.
   template <class S = Plan> static constexpr auto variantFields() {

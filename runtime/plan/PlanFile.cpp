@@ -28,11 +28,14 @@ namespace {
 
 constexpr char magic[8] = {'N', 'A', 'N', 'O', 'P', 'L', 'A', 'N'};
 
-/// Sections before the variants.
-constexpr size_t fixedSections = 4;
-const char *sectionName(size_t index) {
-  static constexpr const char *names[] = {"meta", "code", "source", "data", "variant"};
-  return names[std::min(index, fixedSections)];
+/// Sections before the variants, the last two in plans with unproven kernels only.
+constexpr const char *firstSections[] = {"meta", "code", "source", "data", "checks", "ours"};
+constexpr size_t provenSections = 4;
+constexpr size_t firstVariant(bool isProven) {
+  return isProven ? provenSections : std::size(firstSections);
+}
+const char *sectionName(size_t index, bool isProven) {
+  return index < firstVariant(isProven) ? firstSections[index] : "variant";
 }
 
 /// The file's first bytes. `checksum`: XXH3 (64 bits) of the header before it and of the section
@@ -79,12 +82,16 @@ std::string serialize(std::span<const Plan> variants) {
     texts.push_back(variantText(plan));
   const Plan &first = variants.front();
   std::vector<std::string_view> contents = {meta, first.code, first.source, first.data};
+  const bool isProven = first.unproven.empty();
+  if (!isProven)
+    contents.insert(contents.end(), {first.checks, first.ours});
   contents.insert(contents.end(), texts.begin(), texts.end());
 
   std::vector<Section> table(contents.size());
   uint64_t offset = sizeof(Header) + table.size() * sizeof(Section);
   for (size_t i = 0; i < table.size(); ++i) {
-    std::memcpy(table[i].name, sectionName(i), std::strlen(sectionName(i)));
+    const char *const name = sectionName(i, isProven);
+    std::memcpy(table[i].name, name, std::strlen(name));
     table[i].offset = offset;
     table[i].bytes = contents[i].size();
     table[i].checksum = XXH3_64bits(contents[i].data(), contents[i].size());
@@ -108,8 +115,9 @@ std::string serialize(const Plan &plan) { return serialize(std::span(&plan, 1));
 namespace {
 
 /// The sections of a file, in order; throws an Error for anything but an undamaged file of this
-/// version.
-std::vector<std::string_view> sectionsOf(std::string_view bytes, const std::string &name) {
+/// version. `isProven`: whether those of unproven kernels are not there.
+std::vector<std::string_view> sectionsOf(std::string_view bytes, const std::string &name,
+                                         bool &isProven) {
   if (bytes.empty())
     throw badInput(name + ": the file is empty; pass a plan that `nanoc compile` wrote");
   if (std::memcmp(bytes.data(), magic, std::min(bytes.size(), sizeof magic)) != 0)
@@ -117,7 +125,7 @@ std::vector<std::string_view> sectionsOf(std::string_view bytes, const std::stri
   auto truncated = [&](const std::string &total) {
     return damaged(name, "truncated, " + std::to_string(bytes.size()) + " of " + total + " bytes");
   };
-  constexpr size_t leastSections = fixedSections + 1;
+  constexpr size_t leastSections = provenSections + 1;
   Header header;
   if (bytes.size() < sizeof header)
     throw truncated("at least " + std::to_string(sizeof header + leastSections * sizeof(Section)));
@@ -145,17 +153,20 @@ std::vector<std::string_view> sectionsOf(std::string_view bytes, const std::stri
 
   std::vector<std::string_view> contents;
   uint64_t offset = tableEnd;
+  isProven = std::strncmp(table[provenSections].name, firstSections[provenSections],
+                          sizeof(Section::name)) != 0;
   for (size_t i = 0; i < table.size(); ++i) {
     const Section &section = table[i];
-    if (std::strncmp(section.name, sectionName(i), sizeof section.name) != 0 ||
+    const char *const expected = sectionName(i, isProven);
+    if (std::strncmp(section.name, expected, sizeof section.name) != 0 ||
         section.offset != offset || section.bytes > header.fileBytes - offset)
       throw damaged(name, "the section table is inconsistent");
     contents.push_back(bytes.substr(offset, section.bytes));
     offset += section.bytes;
     if (XXH3_64bits(contents[i].data(), contents[i].size()) != section.checksum)
-      throw damaged(name, std::string("checksum mismatch in section '") + sectionName(i) + "'");
+      throw damaged(name, std::string("checksum mismatch in section '") + expected + "'");
   }
-  if (offset != header.fileBytes)
+  if (offset != header.fileBytes || contents.size() <= firstVariant(isProven))
     throw damaged(name, "the section table is inconsistent");
   return contents;
 }
@@ -183,15 +194,23 @@ Result<PlanFile> PlanFile::parse(std::string bytes, const std::string &name) {
   file.name = name;
   file.bytes = std::move(bytes);
   try {
-    std::vector<std::string_view> sections = sectionsOf(file.bytes, name);
+    bool isProven = true;
+    std::vector<std::string_view> sections = sectionsOf(file.bytes, name, isProven);
     readCommon(sections[0], file.shared, file.worlds);
-    if (file.worlds.size() != sections.size() - fixedSections)
+    const size_t variants = firstVariant(isProven);
+    if (isProven != file.shared.unproven.empty())
+      return invalid(name, "unproven kernels and the plans that prove them are not both there");
+    if (file.worlds.size() != sections.size() - variants)
       return invalid(name, "it lists " + std::to_string(file.worlds.size()) + " variants and has " +
-                               std::to_string(sections.size() - fixedSections));
+                               std::to_string(sections.size() - variants));
     file.shared.code = sections[1];
     file.shared.source = sections[2];
     file.shared.data = sections[3];
-    for (size_t i = fixedSections; i < sections.size(); ++i)
+    if (!isProven) {
+      file.shared.checks = sections[provenSections];
+      file.shared.ours = sections[provenSections + 1];
+    }
+    for (size_t i = variants; i < sections.size(); ++i)
       file.texts.emplace_back(sections[i].data() - file.bytes.data(), sections[i].size());
   } catch (const Error &error) {
     return error;
@@ -241,6 +260,32 @@ Result<std::vector<Plan>> PlanFile::plans() const {
     all.push_back(std::move(*plan));
   }
   return all;
+}
+
+Result<PlanFile> PlanFile::inner(const std::string &bytes, const char *what) const {
+  Result<PlanFile> file = parse(bytes, name + ": its plan " + what);
+  if (!file)
+    return file;
+  if (!file->common().unproven.empty() || file->common().model != shared.model ||
+      file->common().target != shared.target)
+    return invalid(name, std::string("its plan ") + what +
+                             " is of another model or target, or has unproven kernels");
+  return file;
+}
+
+Result<PlanFile> PlanFile::checks() const {
+  Result<PlanFile> file = inner(shared.checks, "of checks");
+  if (!file)
+    return file;
+  Result<Plan> plan = file->plan(1);
+  return plan ? file : plan.error();
+}
+
+Result<PlanFile> PlanFile::ours() const {
+  Result<PlanFile> file = inner(shared.ours, "without unproven kernels");
+  if (file && file->variants() != worlds)
+    return invalid(name, "its plan without unproven kernels is for other numbers of ranks");
+  return file;
 }
 
 Result<Plan> parse(std::string_view bytes, const std::string &name) {

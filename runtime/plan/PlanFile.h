@@ -41,8 +41,14 @@ public:
   /// All variants.
   Result<std::vector<Plan>> plans() const;
 
+  /// Of a plan with unproven kernels, the two plans in it: the one that measures them, and this one
+  /// without them. BadInput when one is no plan, has such kernels too, or is of something else.
+  Result<PlanFile> checks() const;
+  Result<PlanFile> ours() const;
+
 private:
   Result<Plan> variant(size_t index) const;
+  Result<PlanFile> inner(const std::string &bytes, const char *what) const;
 
   std::string name, digest;
   std::string bytes; ///< of the file

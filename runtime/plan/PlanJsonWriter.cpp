@@ -279,6 +279,7 @@ std::string otherFields(const S &object, std::initializer_list<std::string_view>
 }
 template std::string otherFields(const Source &, std::initializer_list<std::string_view>);
 template std::string otherFields(const Hyperparameter &, std::initializer_list<std::string_view>);
+template std::string otherFields(const UnprovenKernel &, std::initializer_list<std::string_view>);
 template std::string otherFields(const Buffer &, std::initializer_list<std::string_view>);
 template std::string otherFields(const State &, std::initializer_list<std::string_view>);
 template std::string otherFields(const Scalar &, std::initializer_list<std::string_view>);

@@ -24,6 +24,7 @@ bool isShared(const Command &command) { return isCollective(command) || command.
 
 void Validator::run() {
   header();
+  unproven();
   for (const Buffer &buffer : plan.buffers)
     check(buffer);
   scalars();
@@ -36,6 +37,20 @@ void Validator::run() {
   stages();
   indices();
   reads();
+}
+
+void Validator::unproven() {
+  std::unordered_set<std::string> reports;
+  for (const UnprovenKernel &kernel : plan.unproven) {
+    named("unproven kernel", kernel.report, reports);
+    require(!kernel.about.empty() && !kernel.line.empty(), "it does not say what it is");
+    require(std::isfinite(kernel.tolerance) && kernel.tolerance >= 0,
+            "its tolerance is negative or not finite");
+  }
+  item = "the plan";
+  require(plan.unproven.empty() == plan.checks.empty() &&
+              plan.unproven.empty() == plan.ours.empty(),
+          "unproven kernels and the plans that prove them are not both there");
 }
 
 uint64_t Validator::elements(const std::vector<int64_t> &shape) const {
@@ -478,6 +493,8 @@ Status validate(std::span<const Plan> variants) {
       return differ("their mapping to other programs' checkpoints");
     if (plan.data != first.data)
       return differ("their data");
+    if (plan.unproven != first.unproven || plan.checks != first.checks || plan.ours != first.ours)
+      return differ("their unproven kernels");
     if (plan.indexGroups != first.indexGroups)
       return differ("their groups of indices");
     if (plan.kernels != first.kernels || plan.sources != first.sources || plan.code != first.code)

@@ -63,6 +63,7 @@ private:
   void inside(const Ref &ref, uint64_t bytes, const char *what) const;
 
   void header();
+  void unproven();
   void interchange();
   void check(const Buffer &buffer);
   void check(const State &state);

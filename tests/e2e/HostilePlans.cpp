@@ -106,6 +106,8 @@ public:
       other.worlds = good.worlds;
       other.code = good.code;
       other.source = good.source;
+      other.checks = good.checks;
+      other.ours = good.ours;
     }
   }
 

@@ -5,6 +5,7 @@
 import os
 
 from harness import BIN, TINY, RunTest, main, overrides, run_command, tokens, write_shard
+from kernels_test import MODEL, NORM, NORM_CODE
 
 MUTATE = "nano-hostile-plans"
 
@@ -44,6 +45,14 @@ class Hostile(RunTest):
         plan = self.plan("models/gpt_tiny.cpp", "r.plan", *options)
         self.attack(plan, 2, RUNS // 8, "--gpus", 2, *self.train("t_0.bin", "v.bin"))
         self.attack(plan, 1, RUNS // 8, "--sample", 2)
+
+    def test_unproven_kernels(self):
+        source = self.path("unproven.cpp")
+        kernels = NORM.replace("REPLACE", 'replace("norm", fastNorm);').replace("SCALE", "1")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(MODEL.replace("KERNELS", kernels).replace("CODE", NORM_CODE))
+        plan = self.plan(source, "u.plan", "--target", "cpu", "--check-at-run")
+        self.attack(plan, 1, RUNS // 8, "--train", self.path("s.bin"), "--steps", 1)
 
     def test_emulator(self):
         plan = self.plan("tests/compiler/Inputs/small.cpp", "e.plan", "--target", "cuda")

@@ -360,8 +360,8 @@ class Kernels(RunTest):
         )
 
     def test_text_that_the_emulator_cannot_compile(self):
-        """Inline PTX runs on GPUs alone: what cannot be checked here replaces nothing, what can still
-        does, and each is said in a line. (That a check is made on a GPU is for a machine with one.)"""
+        """Inline PTX runs on GPUs alone: what cannot be checked here is left to the run, what can is not,
+        and each is said in a line. (That a check is made on a GPU is for a machine with one.)"""
         if os.path.exists("/dev/nvidiactl"):
             self.skipTest("there is a GPU here")
         ptx = "float z; asm(\"mov.f32 %0, %1;\" : \"=f\"(z) : \"f\"(x[0])); "
@@ -379,16 +379,24 @@ class Kernels(RunTest):
         self.assertEqual(status, 0, said)
         line = r"nanoc: [^\n]*ptx\.cpp:\d+: remark: kernel "
         why = r"not checked: kernel source [^\n]*\.cu does not compile for the emulator: [^\n]*, and on a GPU: [^\n]*"
+        left = "nanorun checks it when a run begins, and uses nanoc's own where it is off"
         for says in (
-            rf"'fast_norm' in place of norm, of f32 \[16, 12\]: {why}; nanoc's own is used; compile where there is a GPU to use the kernel",
-            rf"'fast_norm', of f32 \[16, 12\]: {why}",
+            rf"'fast_norm' in place of norm, of f32 \[16, 12\]: {why}; {left}",
+            rf"'fast_norm', of f32 \[16, 12\]: {why}; {left}",
             r"'other_norm' in place of norm, of f32 \[8, 12\]: it differs by \d\.\de-0[6-9] on random inputs, 1\.0e-05 is allowed",
         ):
             self.assertRegex(said, rf"(?m)^{line}{says}$")
         self.assertEqual(said.count("\n"), 3, said)
-        # The plan holds nothing that the emulator cannot compile.
+        # Nor can a run on the emulator compile it, which has nanoc's own then.
         write_shard(self.path("t_0.bin"), [*range(ROWS), 0, 0])
-        self.train(source + ".plan", "ptx", "--steps", 1, "--device", "emulator")
+        words = ("--device", "emulator", "--train", self.path("t_0.bin"), "--steps", 1)
+        done = run_command("nanorun", source + ".plan", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(
+            done.stderr,
+            r"^nanorun: [^\n]*ptx\.cpp:\d+: kernel 'fast_norm' in place of norm, of f32 \[16, 12\], and 1 more: not checked, "
+            r"nanoc's own is used: kernel source [^\n]*\.cu does not compile for the emulator: [^\n]*\n$",
+        )
 
     def refused(self, source, target, says):
         done = run_command("nanoc", "compile", source, "-o", source + ".plan", "--target", target)

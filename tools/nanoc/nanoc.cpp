@@ -491,6 +491,9 @@ int run(int argc, char **argv) {
   compile->add_flag("--check-kernels", options.checkKernels,
                     "Runs the model's own kernels on small random inputs, on the CPU or the "
                     "emulator, and their derivatives against finite differences");
+  compile->add_flag("--check-at-run", options.checkAtRun,
+                    "Leaves checks of kernels in the place of nanoc's functions to nanorun, which "
+                    "makes them when a run begins; without it, those that cannot be made here");
   std::string signingKey, verified;
   compile
       ->add_option("--sign", signingKey,

@@ -4,58 +4,16 @@
 
 #include "base/InputFile.h"
 #include "runtime/plan/Signature.h"
+#include "tools/nanorun/Child.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <system_error>
-#include <unistd.h>
 
 namespace nano {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A folder that goes with the object; `path` is empty where none could be made.
-struct TemporaryFolder {
-  TemporaryFolder() {
-    std::error_code error;
-    std::string pattern = (fs::temp_directory_path(error) / "nanorun-XXXXXX").string();
-    if (!error && ::mkdtemp(pattern.data()))
-      path = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path.empty())
-      fs::remove_all(path, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder &) = delete;
-  TemporaryFolder &operator=(const TemporaryFolder &) = delete;
-
-  std::string path;
-};
-
-/// The exit status of a program that was run to its end.
-Result<int> statusOf(std::vector<std::string> command) {
-  std::vector<char *> words;
-  for (std::string &word : command)
-    words.push_back(word.data());
-  words.push_back(nullptr);
-  pid_t child = 0;
-  std::fflush(stdout);
-  if (const int error = ::posix_spawn(&child, words[0], nullptr, nullptr, words.data(), environ))
-    return failed(
-        fmt::format("--rebuild: {} cannot be started: {}", words[0], std::strerror(error)));
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
 
 /// What nanoc makes of the model with the options that the plan names, held against its bytes: what
 /// nanoc itself has read of the plan counts for nothing.
@@ -75,7 +33,7 @@ Status checkRebuilt(const std::string &path, const std::string &bytes, const std
   Result<int> status =
       statusOf({nanoc.string(), "compile", model, "--verify", path, "-o", rebuilt});
   if (!status)
-    return status.error();
+    return failed("--rebuild: " + status.error().message);
   if (*status > 1)
     return badInput(fmt::format(
         "--rebuild {}: nanoc ended with status {}; its message stands above", model, *status));

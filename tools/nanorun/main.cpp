@@ -1,4 +1,5 @@
 // nanorun: reads a plan, loads its device, and trains or samples.
+#include "base/Target.h"
 #include "runtime/ComparePlans.h"
 #include "runtime/Device.h"
 #include "runtime/Evaluate.h"
@@ -7,6 +8,7 @@
 #include "runtime/files/Tokenizer.h"
 #include "runtime/plan/PlanFile.h"
 #include "tools/nanorun/Options.h"
+#include "tools/nanorun/ProvenPlan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -151,8 +153,35 @@ Result<plan::PlanFile> openPlan(const Options &options) {
   return file;
 }
 
-Status trainPlan(Crew &crew, const Options &options) {
+/// Others that wait for this process do not give up meanwhile.
+ProofRequest proofRequest(const Options &options) {
+  using std::chrono::seconds;
+  return {options.device,
+          std::max(seconds(1), std::chrono::duration_cast<seconds>(options.rankTimeout / 2))};
+}
+
+/// Reads the plan that all ranks run: rank 0 finds out for all whether it has unproven kernels.
+Result<plan::PlanFile> openPlan(Crew &crew, const Options &options) {
   Result<plan::PlanFile> file = openPlan(options);
+  if (!file || file->common().unproven.empty())
+    return file;
+  Result<bool> proven = true;
+  if (crew.hasFirst())
+    proven = isProven(*file, proofRequest(options));
+  if (!proven)
+    return proven.error();
+  Result<std::string> told = crew.tell(*proven ? file->hash() : "", "which kernels run");
+  if (!told)
+    return told.error();
+  if (told->empty())
+    return file->ours();
+  if (*told != file->hash())
+    return badInput(options.plan + ": rank 0 runs another plan; give all ranks the same file");
+  return file;
+}
+
+Status trainPlan(Crew &crew, const Options &options) {
+  Result<plan::PlanFile> file = openPlan(crew, options);
   if (!file)
     return file.error();
   Result<plan::Plan> plan = file->plan(crew.world());
@@ -183,7 +212,7 @@ Status printComparison(const plan::PlanFile &file, const Options &options) {
     Result<plan::PlanFile> opened = openTrusted(path, options.trust);
     if (!opened)
       return badInput("--compare " + opened.error().message);
-    return opened;
+    return provenPlan(std::move(*opened), proofRequest(options));
   };
   request.on = [&](const std::string &device) {
     Options own = options;
@@ -285,8 +314,17 @@ Status run(int argc, char **argv) {
     Status printed = printDescription(*file);
     return printed ? print(Tuning::describe(options.train.tuneFile)) : printed;
   }
-  if (compares)
-    return printComparison(*file, options);
+  file = provenPlan(std::move(*file), proofRequest(options));
+  if (!file)
+    return file.error();
+  if (compares) {
+    if (targetOfDevice(options.compare)) { // it runs there too
+      ProofRequest proof = proofRequest(options);
+      proof.device = options.compare;
+      file = provenPlan(std::move(*file), proof);
+    }
+    return file ? printComparison(*file, options) : file.error();
+  }
   // Every variant can do these, on one rank.
   Result<plan::Plan> plan = file->plan(file->common().worlds.front());
   if (!plan)

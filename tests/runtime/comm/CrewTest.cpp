@@ -150,6 +150,32 @@ TEST(Crew, KnowsWhereItsRanksAre) {
     thread.join();
 }
 
+TEST(Crew, TellsWhatRank0Says) {
+  constexpr int world = 3;
+  const int port = freePort();
+  std::vector<std::string> heard(world);
+  std::vector<Status> ends(world, ok());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world; ++rank)
+    threads.emplace_back([&, rank] {
+      auto crew = Crew::start(optionsOf(rank, world, port));
+      if (!crew) {
+        ends[size_t(rank)] = crew.error();
+        return;
+      }
+      if (auto told = (*crew)->tell("of rank " + std::to_string(rank), "a word"))
+        heard[size_t(rank)] = *told;
+      // The run comes behind it.
+      ends[size_t(rank)] = (*crew)->run(
+          [](Communicator &communicator) -> Status { return communicator.barrier("its run"); });
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  expectAllOk(ends);
+  EXPECT_EQ(heard, std::vector<std::string>(world, "of rank 0"));
+  EXPECT_EQ(*Crew::threads(world)->tell("mine", "a word"), "mine");
+}
+
 TEST(Crew, AFailureEndsAllWithItsReason) {
   for (int culprit : {0, 1, 2}) {
     auto ends = runWorld(3, [&](Communicator &communicator) -> Status {

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
+#include <limits>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -56,7 +57,7 @@ void expectBad(const Result<Plan> &result, const std::string &name, const std::s
 /// The bytes of a plan file put together here, from the words of docs/plan-format.md.
 std::string container(const std::string &meta, const std::string &code, const std::string &source,
                       const std::vector<std::string> &variants, uint32_t version = planVersion,
-                      const std::string &data = "") {
+                      const std::string &data = "", const std::vector<std::string> &proofs = {}) {
   auto number = [](uint64_t value, int bytes) {
     return std::string(reinterpret_cast<const char *>(&value), size_t(bytes));
   };
@@ -64,6 +65,10 @@ std::string container(const std::string &meta, const std::string &code, const st
                                                                         {"code\0\0\0\0", &code},
                                                                         {"source\0\0", &source},
                                                                         {"data\0\0\0\0", &data}};
+  if (!proofs.empty()) {
+    sections.emplace_back("checks\0\0", &proofs[0]);
+    sections.emplace_back("ours\0\0\0\0", &proofs[1]);
+  }
   for (const std::string &variant : variants)
     sections.emplace_back("variant\0", &variant);
   std::string table, contents;
@@ -149,16 +154,88 @@ TEST_F(PlanFile, FollowsTheDocumentedLayout) {
   const std::vector<Plan> plans = test::variants();
   std::string bytes = serialize(plans);
   std::vector<std::string> texts;
-  size_t at = 32 + 6 * 32;
-  for (size_t section = 0; section < 6; ++section) {
+  size_t at = 32 + 8 * 32;
+  for (size_t section = 0; section < 8; ++section) {
     uint64_t size;
     std::memcpy(&size, bytes.data() + 32 + 32 * section + 16, sizeof size);
     texts.push_back(bytes.substr(at, size));
     at += size;
   }
-  EXPECT_EQ(container(texts[0], plans[0].code, plans[0].source, {texts[4], texts[5]}, planVersion,
-                      plans[0].data),
+  EXPECT_EQ(container(texts[0], plans[0].code, plans[0].source, {texts[6], texts[7]}, planVersion,
+                      plans[0].data, {plans[0].checks, plans[0].ours}),
             bytes);
+}
+
+TEST_F(PlanFile, HoldsThePlansOfUnprovenKernels) {
+  Plan plan = fullPlan(), other = plan;
+  other.unproven.clear();
+  other.checks.clear();
+  other.ours.clear();
+  auto fileOf = [&](const std::string &checks, const std::string &ours) {
+    plan.checks = checks;
+    plan.ours = ours;
+    Result<plan::PlanFile> file = plan::PlanFile::parse(serialize(plan), "u.plan");
+    EXPECT_TRUE(file) << file.error().message;
+    return std::move(*file);
+  };
+  const std::string bytes = serialize(other);
+  Result<plan::PlanFile> ours = fileOf("x", bytes).ours();
+  ASSERT_TRUE(ours) << ours.error().message;
+  EXPECT_EQ(ours->hash(), planHash(other));
+
+  auto refused = [](const Result<plan::PlanFile> &file, const std::string &part) {
+    ASSERT_FALSE(file) << part;
+    EXPECT_EQ(file.error().exitStatus(), 2);
+    EXPECT_EQ(file.error().message.rfind("u.plan: ", 0), 0u) << file.error().message;
+    EXPECT_NE(file.error().message.find(part), std::string::npos) << file.error().message;
+  };
+  refused(fileOf("x", "").ours(), "its plan without unproven kernels: the file is empty");
+  refused(fileOf("x", bytes).checks(), "its plan of checks: not a plan");
+  refused(fileOf("x", bytes.substr(0, 100)).ours(), "kernels: damaged plan: truncated");
+  refused(fileOf(bytes, bytes).checks(), "for 2, 4 ranks, not for 1");
+  refused(fileOf("x", serialize(plan)).ours(), "or has unproven kernels");
+  other.worlds = {4, 2};
+  refused(fileOf("x", serialize(other)).ours(), "is for other numbers of ranks");
+  other.model = "another";
+  refused(fileOf("x", serialize(other)).ours(), "is of another model or target");
+}
+
+TEST_F(PlanFile, RefusesUnprovenKernelsThatBreakARule) {
+  auto refused = [](const std::string &rule, const std::function<void(Plan &)> &change) {
+    Plan plan = fullPlan();
+    plan.unproven.push_back({"check.2", "m.cpp:1", "kernel 'g' in place of norm, of f32 [8]", 0});
+    ASSERT_TRUE(validate(plan)) << validate(plan).error().message;
+    change(plan);
+    expectBad(parse(serialize(plan), "u.plan"), "u.plan", rule);
+  };
+  using Limits = std::numeric_limits<double>;
+  for (double tolerance : {-1e-5, -Limits::infinity(), Limits::infinity(), Limits::quiet_NaN()})
+    refused("kernel 'check.2': its tolerance is negative or not finite",
+            [&](Plan &plan) { plan.unproven[1].tolerance = tolerance; });
+  refused("kernel 'check.1': the name is used twice",
+          [](Plan &plan) { plan.unproven[1].report = "check.1"; });
+  refused("the name is empty", [](Plan &plan) { plan.unproven[0].report.clear(); });
+  refused("it does not say what it is", [](Plan &plan) { plan.unproven[0].about.clear(); });
+  refused("it does not say what it is", [](Plan &plan) { plan.unproven[1].line.clear(); });
+  refused("are not both there", [](Plan &plan) { plan.ours.clear(); });
+  refused("are not both there", [](Plan &plan) { plan.checks.clear(); });
+}
+
+TEST_F(PlanFile, RefusesUnprovenKernelsWithoutTheirPlans) {
+  Plan plan = fullPlan();
+  const std::string with = commonText(std::span(&plan, 1)), variant = variantText(plan);
+  plan.unproven.clear();
+  const std::string without = commonText(std::span(&plan, 1));
+  auto file = [&](const std::string &meta, const std::vector<std::string> &variants,
+                  const std::vector<std::string> &proofs) {
+    return parse(container(meta, plan.code, plan.source, variants, planVersion, plan.data, proofs),
+                 "u.plan");
+  };
+  const char *both = "unproven kernels and the plans that prove them are not both there";
+  expectBad(file(with, {variant}, {}), "u.plan", both);
+  expectBad(file(without, {variant}, {"a", "b"}), "u.plan", both);
+  expectBad(file(with, {variant}, {"", ""}), "u.plan", both);
+  expectBad(file(with, {}, {"a", "b"}), "u.plan", "section table");
 }
 
 TEST_F(PlanFile, HoldsAVariantForEachNumberOfRanks) {
@@ -223,6 +300,7 @@ TEST_F(PlanFile, RefusesVariantsThatDoNotBelongTogether) {
   refused("differ in their hyperparameters",
           [](auto &plans) { plans[1].hyperparameters.pop_back(); });
   refused("differ in their data", [](auto &plans) { plans[1].data[0] = 'x'; });
+  refused("differ in their unproven kernels", [](auto &plans) { plans[1].ours = "x"; });
   refused("differ in their kernels", [](auto &plans) { plans[1].kernels[0].summary = "x"; });
 
   std::vector<Plan> plans = test::variants();
@@ -233,8 +311,10 @@ TEST_F(PlanFile, RefusesVariantsThatDoNotBelongTogether) {
   std::string one = serialize(plans[0]);
   uint64_t size;
   std::memcpy(&size, one.data() + 32 + 16, sizeof size);
-  expectBad(parse(container(one.substr(192, size), "", "", {"", ""}), "t.plan"), "t.plan",
-            "it lists 1 variants and has 2");
+  expectBad(
+      parse(container(one.substr(32 + 7 * 32, size), "", "", {"", ""}, planVersion, "", {"a", "b"}),
+            "t.plan"),
+      "t.plan", "it lists 1 variants and has 2");
 }
 
 /// A plan without the fields that came since is what it was, but for its version. What is written
@@ -253,6 +333,7 @@ TEST_F(PlanFile, HashIsStable) {
   training.documents = {};
   training.reports = {};
   plan.interchange = {};
+  plan.unproven = {};
   const std::string file = container(commonText(std::span(&plan, 1)), plan.code, plan.source,
                                      {variantText(plan)}, /*version=*/11, plan.data);
   const XXH128_hash_t hash = XXH3_128bits(file.data(), file.size());
@@ -286,7 +367,7 @@ TEST_F(PlanFile, RefusesWhatIsNoPlan) {
 }
 
 TEST_F(PlanFile, RefusesANewerVersion) {
-  expectBad(parse(container("{}", "", "", {""}, 12), "n.plan"), "n.plan", "format version 12");
+  expectBad(parse(container("{}", "", "", {""}, 13), "n.plan"), "n.plan", "format version 13");
   expectBad(parse(container("{}", "", "", {""}, 8), "n.plan"), "n.plan", "old format version 8");
   expectBad(parse(container("{}", "", "", {""}, 0), "n.plan"), "n.plan", "header");
   expectBad(parse(container("{}", "", "", {}), "n.plan"), "n.plan", "header");

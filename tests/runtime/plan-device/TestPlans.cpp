@@ -237,6 +237,9 @@ Plan fullPlan() {
   largest.maximum = true;
   largest.parts = {{{loss, 0, true, true}, 1}};
   plan.indexGroups = {{INT32_MIN, INT32_MAX}, {}};
+  plan.unproven = {{"check.1", "test.cpp:7", "kernel 'fast' in place of norm, of f32 [8]", 1e-5}};
+  plan.checks = "a plan";
+  plan.ours = "another one";
   plan.buffers[tokens].indices = 0;
   const uint32_t runs = builder.kernel("count_runs");
   plan.kernels[runs].indices = {{0, 0}};
