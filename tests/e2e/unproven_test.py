@@ -141,7 +141,7 @@ class Unproven(RunTest):
                 _, wanted = self.ran(of, "plain")
                 for _ in range(2):
                     said, found = self.ran(plan, name, *options)
-                    self.assert_said(said, f"{IN_PLACE}, and 1 more: not checked, nanoc's own is used: {why}")
+                    self.assert_said(said, f"{IN_PLACE}, and 1 more: not checked, nanoc's own is used until a run can check it: {why}")
                     self.assertEqual(found, wanted)
                 self.assertEqual(self.kept(), [])
 

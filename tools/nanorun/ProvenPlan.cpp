@@ -174,8 +174,9 @@ Result<bool> isProven(const plan::PlanFile &file, const ProofRequest &request) {
     return judge(plan.unproven, measured->reports, "");
   }
   const size_t others = plan.unproven.size() - 1;
-  say(fmt::format("{}: {}{}: not checked, nanoc's own is used: {}", plan.unproven[0].line,
-                  plan.unproven[0].about, others ? fmt::format(", and {} more", others) : "",
+  say(fmt::format("{}: {}{}: not checked, nanoc's own is used until a run can check it: {}",
+                  plan.unproven[0].line, plan.unproven[0].about,
+                  others ? fmt::format(", and {} more", others) : "",
                   measured->why.empty() ? "the run of the checks says nothing" : measured->why));
   return false;
 }
