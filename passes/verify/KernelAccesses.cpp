@@ -115,11 +115,6 @@ SmallVector<Operation *> chainOf(Operation *op) {
   return chain;
 }
 
-/// A value that a body reaches for certain: a constant, or the last of a loop of known bounds.
-/// `iterations`: the last of the kernel's own iterations, if known.
-std::optional<int64_t> largest(Value index, kernel::FuncOp kernel,
-                               std::optional<int64_t> iterations);
-
 /// True of a loop over the kernel's iterations, one by one.
 bool isWork(scf::ForOp loop, kernel::FuncOp kernel) {
   const unsigned arguments = kernel.getNumArguments();
@@ -128,22 +123,41 @@ bool isWork(scf::ForOp loop, kernel::FuncOp kernel) {
          getConstantIntValue(loop.getStep()) == 1;
 }
 
-std::optional<int64_t> largest(Value index, kernel::FuncOp kernel,
-                               std::optional<int64_t> iterations) {
+/// The loop that an index is the variable of.
+scf::ForOp loopOf(Value index) {
+  scf::ForOp loop = scf::getForInductionVarOwner(index);
+  return loop && loop.getInductionVar() == index ? loop : scf::ForOp();
+}
+
+/// The values that an index takes for certain: of a constant one, of a loop's variable those of
+/// known bounds.
+struct Values {
+  int64_t first, last, step;
+};
+
+std::optional<Values> valuesOf(Value index) {
   if (std::optional<int64_t> number = getConstantIntValue(index))
-    return number;
-  auto argument = dyn_cast<BlockArgument>(index);
-  auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
-  if (!loop || loop.getInductionVar() != index)
+    return Values{*number, *number, 1};
+  scf::ForOp loop = loopOf(index);
+  if (!loop)
     return std::nullopt;
-  if (isWork(loop, kernel))
-    return iterations ? std::optional(*iterations - 1) : std::nullopt;
   const std::optional<int64_t> low = getConstantIntValue(loop.getLowerBound()),
                                high = getConstantIntValue(loop.getUpperBound()),
                                step = getConstantIntValue(loop.getStep());
   if (!low || !high || !step || *step < 1 || *low >= *high)
     return std::nullopt;
-  return *low + (*high - 1 - *low) / *step * *step;
+  return Values{*low, *low + (*high - 1 - *low) / *step * *step, *step};
+}
+
+/// A value that a body reaches for certain: a constant, or the last of a loop of known bounds.
+/// `iterations`: the last of the kernel's own iterations, if known.
+std::optional<int64_t> largest(Value index, kernel::FuncOp kernel,
+                               std::optional<int64_t> iterations) {
+  scf::ForOp loop = loopOf(index);
+  if (loop && isWork(loop, kernel))
+    return iterations ? std::optional(*iterations - 1) : std::nullopt;
+  const std::optional<Values> values = valuesOf(index);
+  return values ? std::optional(values->last) : std::nullopt;
 }
 
 /// True when an op of the body runs in each iteration, if there is one.
@@ -159,6 +173,35 @@ ArrayRef<int64_t> sizesOf(Value memory) {
   while (auto view = memory.getDefiningOp<memref::CastOp>())
     memory = view.getSource();
   return cast<MemRefType>(memory.getType()).getShape();
+}
+
+/// True of an argument of the kernel, or one of several: indices mean what they mean there.
+bool isArgument(Value memory) {
+  if (auto argument = dyn_cast<BlockArgument>(memory))
+    return isa<kernel::FuncOp>(argument.getOwner()->getParentOp());
+  if (auto view = memory.getDefiningOp<memref::CastOp>())
+    return isArgument(view.getSource());
+  auto choice = memory.getDefiningOp<arith::SelectOp>();
+  return choice && isArgument(choice.getTrueValue()) && isArgument(choice.getFalseValue());
+}
+
+/// True when not all of `values`, each with the `length` - 1 numbers behind it, lie in the union of
+/// `intervals` (begin, end).
+bool reachBeyond(const Values &values, int64_t length,
+                 SmallVector<std::pair<int64_t, int64_t>> intervals) {
+  llvm::sort(intervals);
+  size_t next = 0;
+  int64_t begin = INT64_MIN, end = INT64_MIN; // of what is joined to one
+  for (int64_t value = values.first; value <= values.last; value += values.step) {
+    for (; next < intervals.size() && intervals[next].first <= std::max(value, end); ++next) {
+      if (intervals[next].first > end)
+        begin = intervals[next].first;
+      end = std::max(end, intervals[next].second);
+    }
+    if (value < begin || value + length > end)
+      return true;
+  }
+  return false;
 }
 
 /// Calls `visit` with an access, and each of its indices beside the size and how many elements
@@ -192,8 +235,8 @@ bool mayLeave(Operation *store, Operation *load) {
       loads[common]->getBlock() != stores[common]->getBlock() ||
       !stores[common]->isBeforeInBlock(loads[common]))
     return false;
-  // Each loop around the store alone runs as one around the load does. What a loop that runs
-  // otherwise has stored in all is not worked out here.
+  // Each loop around the store alone runs as one around the load does. What loops that run
+  // otherwise have stored in all: see mayReadBeyond.
   LoopPairs pairs;
   size_t next = common;
   for (Operation *around : ArrayRef(stores).drop_front(common).drop_back()) {
@@ -231,6 +274,33 @@ bool mayLeave(Operation *store, Operation *load) {
       return false;
   }
   return true;
+}
+
+bool mayReadBeyond(Operation *load, ArrayRef<Operation *> stores) {
+  const std::optional<Place> from = placeOf(load);
+  if (!from || from->offsets || from->mask || !isArgument(from->memory))
+    return false;
+  SmallVector<Place> places;
+  for (Operation *store : stores) {
+    const std::optional<Place> to = placeOf(store);
+    if (!to || to->offsets || !isArgument(to->memory))
+      return false;
+    places.push_back(*to);
+  }
+  const bool isCertain = runsAlways(load, load->getParentOfType<kernel::FuncOp>());
+  for (auto [dim, index] : llvm::enumerate(from->indices)) {
+    const bool isLast = dim + 1 == from->indices.size();
+    SmallVector<std::pair<int64_t, int64_t>> stored;
+    for (const Place &place : places)
+      if (const std::optional<Values> values = valuesOf(place.indices[dim]))
+        stored.emplace_back(values->first, values->last + (isLast ? place.length : 1));
+    // A condition may choose among a variable's values, and nothing of a number.
+    const std::optional<Values> values = valuesOf(index);
+    if (values && (isCertain || getConstantIntValue(index)) && stored.size() == places.size() &&
+        reachBeyond(*values, isLast ? from->length : 1, stored))
+      return true;
+  }
+  return false;
 }
 
 std::optional<int64_t> mostIterations(kernel::FuncOp kernel) {

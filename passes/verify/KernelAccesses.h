@@ -11,8 +11,13 @@ namespace nano {
 /// False when a load does not find what a store of the same iteration has left, as far as can be
 /// seen: the store comes later, or only runs where a condition holds, or stores other elements by
 /// the numbers in its indices. Of different loops those that run alike are compared, variable by
-/// variable; what others have stored in all is not worked out.
+/// variable.
 bool mayLeave(mlir::Operation *store, mlir::Operation *load);
+
+/// True when a load, if it runs, reads an element that none of `stores`, which are all of its
+/// memory, can have written, by numbers and by loops of known bounds: of the loops that unrolling
+/// leaves, each of which stores a part, what they store together counts.
+bool mayReadBeyond(mlir::Operation *load, llvm::ArrayRef<mlir::Operation *> stores);
 
 /// The most iterations that the body can do inside its buffers, as far as its indices say so: those
 /// that are the iteration itself. Nothing: none are.

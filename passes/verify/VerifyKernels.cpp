@@ -93,7 +93,7 @@ Touch touchOf(BlockArgument argument, const llvm::DenseMap<Operation *, size_t> 
   touch.reads = !reading.empty();
   touch.writes = !writing.empty();
   touch.isReadBack = llvm::all_of(reading, [&](Operation *load) {
-    return llvm::any_of(writing, [&](Operation *store) {
+    return !mayReadBeyond(load, writing) && llvm::any_of(writing, [&](Operation *store) {
       // Where a function of the device library writes or reads, nothing but their order is known.
       if (isa<func::CallOp>(load) || isa<func::CallOp>(store))
         return places.lookup(store) < places.lookup(load);

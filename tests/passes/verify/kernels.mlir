@@ -434,3 +434,82 @@ module {
     }
   }
 }
+
+// -----
+
+// Two loops that one was unrolled into write what a third of other steps reads back.
+module {
+  module @kernels {
+    kernel.func @parts(write %y: memref<2x10xf32>, %scratch: memref<64xi8>, %begin: index, %end: index) {
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      %two = arith.constant 2 : index
+      %four = arith.constant 4 : index
+      %eight = arith.constant 8 : index
+      %ten = arith.constant 10 : index
+      %x = arith.constant dense<0.0> : vector<4xf32>
+      %e = arith.constant 0.0 : f32
+      scf.for %i = %begin to %end step %one {
+        scf.for %k = %zero to %eight step %four {
+          vector.store %x, %y[%i, %k] : memref<2x10xf32>, vector<4xf32>
+        }
+        scf.for %k = %eight to %ten step %one {
+          memref.store %e, %y[%i, %k] : memref<2x10xf32>
+        }
+        scf.for %k = %zero to %ten step %two {
+          %b = vector.load %y[%i, %k] : memref<2x10xf32>, vector<2xf32>
+        }
+      }
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// A loop reads columns back that none has written: between two that were written, and behind them.
+module {
+  module @kernels {
+    // expected-error @below {{may read argument 0, which it does not state}}
+    kernel.func @between(write %y: memref<2x10xf32>, %scratch: memref<64xi8>, %begin: index, %end: index) {
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      %nine = arith.constant 9 : index
+      %ten = arith.constant 10 : index
+      %e = arith.constant 0.0 : f32
+      scf.for %i = %begin to %end step %one {
+        memref.store %e, %y[%i, %zero] : memref<2x10xf32>
+        memref.store %e, %y[%i, %nine] : memref<2x10xf32>
+        scf.for %k = %zero to %ten step %one {
+          %b = memref.load %y[%i, %k] : memref<2x10xf32>
+        }
+      }
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+module {
+  module @kernels {
+    // expected-error @below {{may read argument 0, which it does not state}}
+    kernel.func @behind(write %y: memref<2x10xf32>, %scratch: memref<64xi8>, %begin: index, %end: index) {
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      %four = arith.constant 4 : index
+      %eight = arith.constant 8 : index
+      %ten = arith.constant 10 : index
+      %x = arith.constant dense<0.0> : vector<4xf32>
+      scf.for %i = %begin to %end step %one {
+        scf.for %k = %zero to %eight step %four {
+          vector.store %x, %y[%i, %k] : memref<2x10xf32>, vector<4xf32>
+        }
+        scf.for %k = %zero to %ten step %one {
+          %b = memref.load %y[%i, %k] : memref<2x10xf32>
+        }
+      }
+      kernel.return
+    }
+  }
+}
