@@ -26,6 +26,8 @@
 #include <fstream>
 #include <limits>
 #include <mutex>
+#include <set>
+#include <sstream>
 #include <thread>
 
 using namespace mlir;
@@ -523,24 +525,38 @@ void ModelRuns::checkFiniteDifferences() {
   }
 }
 
-/// Makes one source of those that define nothing but kernels: the host's compiler, which compiles
-/// them for the emulator, then reads the device library once.
+/// Makes one source of all: the host's compiler, which compiles them for the emulator, then reads
+/// the device library once. Kernels of one template have structs of one name, which get another.
 static void joinSources(plan::Plan &plan) {
-  plan::Source joined{"joined.cu", ""};
-  for (plan::Kernel &kernel : plan.kernels) {
-    const auto found =
-        std::find_if(plan.sources.begin(), plan.sources.end(),
-                     [&](const plan::Source &source) { return source.name == kernel.source; });
-    if (found == plan.sources.end() || found->text.find("\nstruct ") != std::string::npos)
+  std::string includes, texts;
+  std::set<std::string> names;
+  for (const plan::Kernel &kernel : plan.kernels)
+    names.insert(kernel.source);
+  for (const plan::Source &source : plan.sources) {
+    if (!names.count(source.name))
       continue;
-    joined.text += found->text;
-    const std::string name = found->name;
-    plan.sources.erase(found);
-    for (plan::Kernel &other : plan.kernels)
-      if (other.source == name)
-        other.source = joined.name;
+    std::string text, endings;
+    std::istringstream lines(source.text);
+    for (std::string line; std::getline(lines, line);) {
+      const std::string opening = "struct ";
+      if (line.rfind("#include", 0) == 0) {
+        includes += line + "\n";
+        continue;
+      }
+      if (line.rfind(opening, 0) == 0) {
+        const std::string name =
+            line.substr(opening.size(), line.find(' ', opening.size()) - opening.size());
+        texts += "#define " + name + " " + name + "_" + std::to_string(texts.size()) + "\n";
+        endings += "#undef " + name + "\n";
+      }
+      text += line + "\n";
+    }
+    texts += text + endings;
   }
-  plan.sources.push_back(std::move(joined));
+  std::erase_if(plan.sources, [&](const plan::Source &source) { return names.count(source.name); });
+  for (plan::Kernel &kernel : plan.kernels)
+    kernel.source = "joined.cu";
+  plan.sources.push_back({"joined.cu", includes + texts});
 }
 
 void ModelRuns::expectSameBits(const Record &found, const Record &expected) {
