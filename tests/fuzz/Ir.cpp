@@ -16,6 +16,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <optional>
+#include <string>
 
 namespace nano::fuzz {
 
@@ -38,8 +39,10 @@ void ir(std::string_view bytes) {
     context->getDiagEngine().registerHandler([](mlir::Diagnostic &) {});
     left = inputsOfContext - 1;
   }
+  // MLIR's lexer reads a word at the end of a text to the zero behind it, which std::string has.
+  const std::string given(bytes);
   mlir::OwningOpRef<mlir::ModuleOp> module =
-      mlir::parseSourceString<mlir::ModuleOp>(llvm::StringRef(bytes), &*context);
+      mlir::parseSourceString<mlir::ModuleOp>(given, &*context);
   if (!module)
     return;
   std::string text;
