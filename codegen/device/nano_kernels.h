@@ -240,6 +240,17 @@ NANO_DEVICE void scatterLanes(T *to, const Vec<Offset, N> &offsets, const Vec<T,
       to[offsets.lane[i]] = value.lane[i];
 }
 
+/// Starts copying `Bytes` from element `first` of `from`, a multiple of them or of 16, to element
+/// `place` of shared memory, which has `Count`.
+template <class T, int Bytes, int Count>
+NANO_DEVICE void copyAhead(T *shared, int64_t place, const T *from, int64_t first) {
+  static_assert(Bytes <= Count * int(sizeof(T)));
+  constexpr int piece = Bytes < 16 ? Bytes : 16, each = piece / int(sizeof(T));
+#pragma unroll
+  for (int i = 0; i < Bytes / piece; ++i)
+    copyAsync<piece>(shared + place + i * each, from + first + i * each);
+}
+
 // ------------------------------------------------------------------------------- Reductions
 
 /// The lanes of the `Group` (1, 2, … 32) neighbouring lanes that this one is in.
@@ -293,6 +304,35 @@ NANO_DEVICE float teamCombine(float value, float *partials, int64_t team, Combin
 #pragma unroll
   for (int warp = 1; warp < warps; ++warp)
     total = combine(total, ofTeam[warp]);
+  return total;
+}
+
+/// Sums of several numbers over a team, with one exchange: what each warp has, …
+template <int Group, int Count, class... Numbers>
+NANO_DEVICE void shareSums(float *partials, int64_t team, Numbers... numbers) {
+  static_assert(sizeof...(Numbers) == Count);
+  float own[Count] = {numbers...};
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+#pragma unroll
+    for (int i = 0; i < Count; ++i)
+      own[i] += shuffleXor(own[i], distance);
+  if (laneIndex() == 0)
+#pragma unroll
+    for (int i = 0; i < Count; ++i)
+      partials[32 * i + warpIndex()] = own[i];
+  syncTeam<Group>(team);
+}
+/// … and the sum of number i, in order of warps. `partials` has room for a number of each warp and
+/// i, and is not used again until the team has waited once more.
+template <int Group, int Count>
+NANO_DEVICE float sharedSum(const float *partials, int64_t team, int64_t i) {
+  constexpr int warps = Group / 32;
+  const float *const ofTeam = partials + 32 * i + team * warps;
+  float total = ofTeam[0];
+#pragma unroll
+  for (int warp = 1; warp < warps; ++warp)
+    total += ofTeam[warp];
   return total;
 }
 

@@ -3,7 +3,8 @@
 #include "passes/cuda/CudaRowKernel.h"
 #include "ir/graph/ReduceOps.h"
 #include "passes/cuda/CudaKeptRows.h"
-#include "passes/cuda/CudaRowVectors.h"
+#include "passes/cuda/CudaRowsAhead.h"
+#include "passes/cuda/EarlySums.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -25,12 +26,12 @@ constexpr int64_t branchingTogether = 4;
 /// arithmetic of the first, and those of more rows need more registers than there are.
 constexpr int64_t addedRowsUnroll = 2;
 
-class CudaRowKernel : CudaRowVectors {
+class CudaRowKernel : CudaRowsAhead {
 public:
   /// `tiles`: how outputs that lie transposed are gathered, null when there are none.
   CudaRowKernel(KernelFrame &frame, const RowForm &form, const CudaRowLayout &layout,
                 const CudaTiles *tiles)
-      : CudaRowVectors(frame, form, layout), tiles(tiles) {}
+      : CudaRowsAhead(frame, form, layout), tiles(tiles) {}
 
   LogicalResult emit() {
     frame.iterations = layout.iterations(form);
@@ -208,11 +209,13 @@ private:
     }
     if (layout.isTeam()) {
       team = group.value;
-      for (const RowPass &pass : plan.passes)
-        for (graph::ReduceOp reduce : pass.rowReduces)
-          teamPartials.append(isLogSumExp(reduce) ? 2 : 1, Value());
-      for (Value &memory : teamPartials)
-        memory = named("partials", [&] { return frame.allocate(32, v.b.getF32Type()); });
+      for (const RowPass &pass : plan.passes) {
+        const int64_t count = pass.rowReduces.size() + llvm::count_if(pass.rowReduces, isLogSumExp);
+        for (int64_t i = 0; i < (isOneExchange(pass) ? 1 : count); ++i)
+          teamPartials.push_back(named("partials", [&] {
+            return frame.allocate(isOneExchange(pass) ? 32 * count : 32, v.b.getF32Type());
+          }));
+      }
     } else if (layout.group > 32 && !form.rowReduces.empty()) {
       partials = named("partials", [&] { return frame.allocate(32, v.b.getF32Type()); });
     }
@@ -280,7 +283,11 @@ private:
       if (failed(done))
         return failure();
     }
-    if (failed(loadFirstRow(iteration, group)))
+    SmallVector<Value> roots;
+    if (!form.rowReduces.empty())
+      for (const RowPass &pass : plan.passes)
+        llvm::append_range(roots, pass.roots(yielded));
+    if (failed(loadFirstRows(roots, iteration, group)))
       return failure();
     FailureOr<SmallVector<Value>> rows =
         loop(group.value, v.index(form.rows), groups,
@@ -333,70 +340,6 @@ private:
           return result;
         });
     return failure(failed(stored));
-  }
-
-  /// Where a block walks over rows that it reduces: what a row reads is loaded while the one before
-  /// is computed. These are the loads of a group's first one.
-  LogicalResult loadFirstRow(const Digit &iteration, Index group) {
-    if (form.rowReduces.empty())
-      return success();
-    SmallVector<Value> roots;
-    for (const RowPass &pass : plan.passes)
-      llvm::append_range(roots, pass.roots(yielded));
-    for (Value load : loadsOf(roots, form.elements())) {
-      // Other rows than the group's own may be overwritten meanwhile.
-      if (load.getDefiningOp() && updatesInPlace())
-        continue;
-      auto make = [&](const Twine &name) {
-        return named(name.str(), [&] { return registers(keptType(load), layout.vectors); });
-      };
-      rowsAhead.push_back({load, make("row"), make("next")});
-    }
-    Value isThere = less(group.value, v.index(form.rows));
-    return when(isThere, [&] { return loadAheadOf(iteration, {group.value, e.depth()}); });
-  }
-
-  /// Loads what a row reads into the registers of the next one.
-  LogicalResult loadAheadOf(const Digit &iteration, Index row) {
-    llvm::SaveAndRestore here(e.overwrittenFrom, e.depth());
-    const Position position{iteration, {form.rows, RowEvaluator::uniform(row)}};
-    return LogicalResult(
-        overVectors(position, {}, [&](const Vector &vector, MutableArrayRef<Value>) {
-          Position at = position;
-          at.push_back(vector.digit);
-          for (const RowAhead &ahead : rowsAhead) {
-            FailureOr<Computed> computed = e.evaluate(ahead.load, at);
-            if (failed(computed))
-              return failure();
-            storeRegister(computed->value, ahead.next, vector.slot);
-          }
-          return success();
-        }));
-  }
-
-  /// Takes what was loaded for this row, and loads what the group's next one reads.
-  LogicalResult loadNextRow(const Digit &iteration, Index row) {
-    if (rowsAhead.empty())
-      return success();
-    FailureOr<SmallVector<Value>> taken =
-        loop(v.index(0), v.index(layout.vectors), 1, layout.vectors, {},
-             [&](Index u, MutableArrayRef<Value>) {
-               for (const RowAhead &ahead : rowsAhead) {
-                 Value value = memref::LoadOp::create(v.b, v.loc, ahead.next, u.value);
-                 memref::StoreOp::create(v.b, v.loc, value, ahead.row, u.value);
-               }
-               return success();
-             });
-    if (failed(taken))
-      return failure();
-    Index next = named("nextRow", [&] { return e.add(row, e.constant(layout.groups())); });
-    Value isThere = less(next.value, v.index(form.rows));
-    return when(isThere, [&] { return loadAheadOf(iteration, {next.value, e.depth()}); });
-  }
-
-  bool updatesInPlace() {
-    return llvm::any_of(llvm::seq<unsigned>(yielded.size()),
-                        [&](unsigned i) { return frame.updatesInPlace(i); });
   }
 
   /// Values that a later pass reads at other columns lie in shared memory, one row a group. Other
@@ -524,8 +467,11 @@ private:
           llvm::any_of(pass.kept, [&](Value value) { return sharedRows.contains(value); });
       if (!isPicked && !stages && failed(pick(pass, row)))
         return failure();
-      SmallVector<Value> results = totals(
-          pass.rowReduces, *after, [&](bool isSum, Value vector) { return total(isSum, vector); });
+      SmallVector<Value> results =
+          layout.isTeam() && isOneExchange(pass)
+              ? totalsOfTeam(pass.rowReduces, *after)
+              : totals(pass.rowReduces, *after,
+                       [&](bool isSum, Value vector) { return total(isSum, vector); });
       for (size_t k = 0; k < results.size(); ++k) {
         graph::ReduceOp reduce = pass.rowReduces[k];
         e.rowScalars[reduce.getResult()] = {{v.roundTo(elementType(reduce), results[k]), depth},
@@ -608,10 +554,7 @@ private:
       if (layout.group == 1)
         return number;
       if (layout.isTeam()) {
-        // Each has memory of its own, which is free again when the team has waited for the next.
-        const Value own = teamPartials[teamTotals++ % teamPartials.size()];
-        if (teamPartials.size() == 1)
-          syncGroup();
+        const Value own = nextPartials();
         return called(name, Twine("team") + what + "<" + Twine(layout.group) + ">",
                       v.b.getF32Type(), {number, own, team});
       }
@@ -623,20 +566,41 @@ private:
     });
   }
 
+  /// True when a pass has several sums of a row, which a team's warps exchange at once.
+  static bool isOneExchange(const RowPass &pass) {
+    return pass.rowReduces.size() > 1 && llvm::all_of(pass.rowReduces, isSum);
+  }
+
+  /// Shared memory for a team's next exchange: each of a row has its own, which is free again when
+  /// the team has waited for the next one.
+  Value nextPartials() {
+    if (teamPartials.size() == 1)
+      syncGroup();
+    return teamPartials[exchanges++ % teamPartials.size()];
+  }
+
+  /// The sums of a pass, of which a team's warps exchange their parts at once.
+  SmallVector<Value> totalsOfTeam(ArrayRef<graph::ReduceOp> reduces, ArrayRef<Value> parts) {
+    SmallVector<Value> operands{nextPartials(), team}, results;
+    totals(reduces, parts, [&](bool, Value part) {
+      operands.push_back(VectorOps::isVector(part) ? v.sumLanes(part) : part);
+      return part;
+    });
+    const std::string sizes = (Twine(layout.group) + ", " + Twine(reduces.size())).str();
+    called("", "shareSums<" + sizes + ">", Type(), operands);
+    for (size_t i = 0; i < reduces.size(); ++i)
+      results.push_back(called("sum", "sharedSum<" + sizes + ">", v.b.getF32Type(),
+                               {operands[0], operands[1], v.index(int64_t(i))}));
+    return results;
+  }
+
   const CudaTiles *tiles;
   RowPlan plan;
-  Value thread;
-  /// An operand of a row that is loaded before the row is computed: the registers of the row at
-  /// hand, and of the next.
-  struct RowAhead {
-    Value load, row, next;
-  };
-  SmallVector<RowAhead> rowsAhead;
   Index tileRow;  ///< of the present row, counted from the first that the block gathers
   Value partials; ///< shared memory of block reductions
   Value team;     ///< the row's group, where it is some warps of a block
-  SmallVector<Value> teamPartials; ///< shared memory of each of its reductions in a row
-  size_t teamTotals = 0;           ///< of which so many have code
+  SmallVector<Value> teamPartials; ///< shared memory of each of its exchanges in a row
+  size_t exchanges = 0;            ///< of which so many have code
   llvm::DenseMap<Operation *, Value> columnSums;
 };
 } // namespace
@@ -653,7 +617,14 @@ LogicalResult emitCudaRowKernel(KernelFrame &frame, const RowForm &form) {
   } else {
     if (tiles)
       tiles->widenBlock(layout, frame.task, form);
-    emitted = CudaRowKernel(frame, form, layout, tiles ? &*tiles : nullptr).emit();
+    if (layout.isTeam() && sumEarly(frame.task, form)) {
+      FailureOr<RowForm> changed = RowForm::of(frame.task);
+      if (failed(changed))
+        return failure();
+      emitted = CudaRowKernel(frame, *changed, layout, nullptr).emit();
+    } else {
+      emitted = CudaRowKernel(frame, form, layout, tiles ? &*tiles : nullptr).emit();
+    }
   }
   if (failed(emitted))
     return failure();

@@ -133,7 +133,7 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
   }
 
   if (!form.columnReduces.empty() && !form.rowReduces.empty()) {
-    layout.walkRows(form, width.held);
+    layout.walkRows(task, form, width.held);
     return layout;
   }
 
@@ -181,7 +181,32 @@ static int64_t registersOf(int64_t warps) {
   return std::min(most, allRegisters / threads / 8 * 8);
 }
 
-void CudaRowLayout::walkRows(const RowForm &form, int64_t held) {
+/// True when threads can copy their vectors of an operand's rows by whole pieces.
+static bool isCopied(Value operand, int64_t lanes) {
+  const auto type = cast<MemRefType>(operand.getType());
+  const int64_t element = step::elementBytes(type.getElementType()), bytes = lanes * element;
+  const int64_t piece = std::min<int64_t>(16, bytes);
+  const SmallVector<int64_t> strides = stridesOf(type);
+  if (piece < 4 || strides.back() != 1 || type.getShape().back() % lanes != 0 ||
+      alignmentOf(operand) % piece != 0)
+    return false;
+  return llvm::all_of(
+      llvm::zip(type.getShape().drop_back(), ArrayRef(strides).drop_back()),
+      [&](auto dim) { return std::get<0>(dim) == 1 || std::get<1>(dim) * element % piece == 0; });
+}
+
+/// True when all that rows read can be copied: operands, and nothing that is gathered.
+static bool areCopied(step::TaskOp task, const RowForm &form, int64_t lanes) {
+  for (Operation &op : task.getBody().front().without_terminator())
+    if (isa<graph::GatherOp, graph::PermuteOp, graph::RotateOp>(op) &&
+        elementsOf(op.getResult(0)) == form.elements())
+      return false;
+  return llvm::all_of(task.getIns(), [&](Value in) {
+    return elementsOf(in) != form.elements() || isCopied(in, lanes);
+  });
+}
+
+void CudaRowLayout::walkRows(step::TaskOp task, const RowForm &form, int64_t held) {
   // One vector a thread, so that values of columns are read once and what a row's passes share is
   // computed once; and as many threads, in two blocks, as there are registers for: of a row's
   // operands and the next one's, of sums, and of values of columns and what is computed.
@@ -190,7 +215,14 @@ void CudaRowLayout::walkRows(const RowForm &form, int64_t held) {
   group = llvm::divideCeil(all, vectors);
   group = group <= 32 ? llvm::PowerOf2Ceil(group) : llvm::alignTo(group, 32);
   const auto sums = int64_t(form.columnReduces.size());
-  const int64_t numbers = vectors * lanes * (2 * held + 4 * sums + 16) / 4 + leastOtherRegisters;
+  // Where a row waits for its reductions once, reading one row ahead to registers is enough, and
+  // as fast as memory is.
+  copiesRows =
+      areCopied(task, form, lanes) && llvm::any_of(form.rowReduces, [&](graph::ReduceOp reduce) {
+        return isAfterRowReduce(reduce.getX(), form);
+      });
+  const int64_t ahead = copiesRows ? held : 2 * held;
+  const int64_t numbers = vectors * lanes * (ahead + 4 * sums + 16) / 4 + leastOtherRegisters;
   const int64_t rowSums = group * vectors * lanes * 4 * sums;
   const int64_t most = std::min({form.rows, combinedBytes / rowSums, largestBlock / group,
                                  group > 32 ? mostTeams : largestBlock});

@@ -17,8 +17,9 @@ struct CudaRowLayout {
   int64_t vectors = 1;   ///< accesses of a thread in a row. Elements form: in a block's iterations
   int64_t threads = 128; ///< of a block
   int64_t blocks = 0;    ///< that a multiprocessor must have registers for; 0: any number
-  bool resident = true;  ///< a row's operands stay in registers from pass to pass; else they are
-                         ///< read again, from the second-level cache
+  bool copiesRows = false; ///< a block that walks over rows copies them ahead to shared memory
+  bool resident = true;    ///< a row's operands stay in registers from pass to pass; else they are
+                           ///< read again, from the second-level cache
 
   /// The layout of a task; equal for tasks with equal rowKey.
   static CudaRowLayout of(step::TaskOp task, const RowForm &form);
@@ -31,7 +32,8 @@ struct CudaRowLayout {
   int64_t heldBlocks(step::TaskOp task, const RowForm &form) const;
 
   int64_t groups() const { return threads / group; } ///< of a block
-  bool isTeam() const { return group > 32 && group < threads; }
+  /// True where a block walks over rows, each of which some of its warps share, or all.
+  bool isTeam() const { return group > 32 && (group < threads || blocks > 0); }
   /// Columns form: columns of one iteration.
   int64_t strip() const { return group * lanes; }
   /// Size of the launch's iteration space.
@@ -40,7 +42,7 @@ struct CudaRowLayout {
 private:
   /// Of rows that are reduced and whose columns are added up; `held`: bytes an element of what a
   /// thread reads.
-  void walkRows(const RowForm &form, int64_t held);
+  void walkRows(step::TaskOp task, const RowForm &form, int64_t held);
 };
 
 } // namespace nano::kernels

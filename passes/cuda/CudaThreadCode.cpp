@@ -61,8 +61,7 @@ static Type elementOf(const CudaTiles::Output &output, KernelFrame &frame) {
   return cast<MemRefType>(frame.output(output.index).getType()).getElementType();
 }
 
-/// What kernels call an element type.
-static StringRef deviceName(Type element) {
+StringRef CudaThreadCode::deviceName(Type element) {
   if (isa<Float8E4M3FNType>(element))
     return "nano::f8e4m3";
   if (isa<Float8E5M2Type>(element))

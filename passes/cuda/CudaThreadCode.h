@@ -25,6 +25,9 @@ protected:
   mlir::Value called(llvm::StringRef name, const llvm::Twine &callee, mlir::Type result,
                      mlir::ValueRange operands);
 
+  /// What kernels call an element type.
+  static llvm::StringRef deviceName(mlir::Type element);
+
   mlir::Value less(mlir::Value a, mlir::Value c); ///< a < c
   mlir::Value isZero(mlir::Value number);         ///< number == 0
 

@@ -44,6 +44,12 @@ Computed RowEvaluator::loadArgument(Value argument, MemRefType type, Position po
   return {v.gather(flat, address.base.value, address.offsets, mask), address.depth};
 }
 
+Index RowEvaluator::firstOf(unsigned i, Position position) {
+  llvm::erase_if(position, [](const Digit &digit) { return digit.size == 1; });
+  const auto type = cast<MemRefType>(frame.task.getIns()[i].getType());
+  return addressOf(type, std::move(position)).base;
+}
+
 void RowEvaluator::storeOutput(unsigned i, Value value, Position position) {
   if (auto it = tiles.find(i); it != tiles.end())
     return v.store(v.splat(value), it->second.memory, it->second.at, mask);

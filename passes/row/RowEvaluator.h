@@ -41,6 +41,8 @@ public:
                                    llvm::DenseSet<mlir::Value> &seen);
   /// Says what `value` is at `position`, at the present depth.
   void define(mlir::Value value, Position position, mlir::Value computed);
+  /// Where in the memory of input `i`, whose rows lie as wholes, the first lane's element is.
+  Index firstOf(unsigned i, Position position);
   /// Writes to element(s) of the argument for output `i`.
   void storeOutput(unsigned i, mlir::Value value, Position position);
 

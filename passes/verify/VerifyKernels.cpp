@@ -42,6 +42,9 @@ std::optional<Touch> touchOfCall(func::CallOp call, unsigned operand) {
   // storeColumns<...>(gathered, matrix, ...): a tile of shared memory becomes part of a matrix.
   if (call.getCallee().starts_with("storeColumns<"))
     return operand == 0 ? Touch{true, false} : Touch{false, true};
+  // copyAhead<...>(copies, place, matrix, first): elements from the matrix to shared memory.
+  if (call.getCallee().starts_with("copyAhead<"))
+    return operand == 0 ? Touch{false, true} : Touch{true, false};
   return std::nullopt;
 }
 

@@ -8,6 +8,8 @@
 
 #include "gtest/gtest.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -19,14 +21,19 @@ namespace {
 struct Case {
   std::string element;
   int64_t blocks, rows, columns;
+  double share = 0; ///< of its mean that a row is without
 };
 
 std::ostream &operator<<(std::ostream &os, const Case &c) {
-  return os << c.element << "x" << c.blocks << "x" << c.rows << "x" << c.columns;
+  return os << c.element << "x" << c.blocks << "x" << c.rows << "x" << c.columns
+            << (c.share == 1   ? "_centered"
+                : c.share != 0 ? "_shifted"
+                               : "");
 }
 
-/// With r = 1/‖x‖ of the row and h = dy·w: dx = h·r − x·r³·Σ h·x, and over the rows of each block
-/// Σ dy·x·r, Σ dy and Σ dx, of dx as it is written.
+/// With z = x − share · mean x, r = 1/‖z‖ of the row and h = dy·w: e = h·r − z·r³·Σ h·z,
+/// dx = e − share · mean e, and over the rows of each block Σ dy·z·r, Σ dy and Σ dx, of dx as it is
+/// written.
 std::string gradientText(const Case &c) {
   const std::string columns = std::to_string(c.columns), rows = std::to_string(c.blocks * c.rows);
   std::string text = R"(step.program @p {
@@ -39,12 +46,12 @@ std::string gradientText(const Case &c) {
   %dc = step.buffer "dc" : memref<SUMS>
   step.task ins(%dy, %x, %w) outs(%dx, %dw, %db, %dc) : (memref<FULL>, memref<FULL>, memref<COLUMNSxf32>) -> (memref<FULL>, memref<SUMS>, memref<SUMS>, memref<SUMS>) {
   ^bb0(%0: tensor<FULL>, %1: tensor<FULL>, %2: tensor<COLUMNSxf32>):
-CASTS    %q = nano.mul <A>, <A> : tensor<WIDE>
+CASTSCENTER    %q = nano.mul <Z>, <Z> : tensor<WIDE>
     %s = nano.reduce sum %q dims [1] : tensor<WIDE> -> tensor<ROW>
     %r = nano.rsqrt %s : tensor<ROW>
     %wb = nano.broadcast %2 dims [1] : tensor<COLUMNSxf32> -> tensor<WIDE>
     %h = nano.mul <G>, %wb : tensor<WIDE>
-    %ha = nano.mul %h, <A> : tensor<WIDE>
+    %ha = nano.mul %h, <Z> : tensor<WIDE>
     %d = nano.reduce sum %ha dims [1] : tensor<WIDE> -> tensor<ROW>
     %r2 = nano.mul %r, %r : tensor<ROW>
     %r3 = nano.mul %r2, %r : tensor<ROW>
@@ -52,9 +59,9 @@ CASTS    %q = nano.mul <A>, <A> : tensor<WIDE>
     %rb = nano.broadcast %r dims [0] : tensor<ROW> -> tensor<WIDE>
     %fb = nano.broadcast %f dims [0] : tensor<ROW> -> tensor<WIDE>
     %h1 = nano.mul %h, %rb : tensor<WIDE>
-    %a1 = nano.mul <A>, %fb : tensor<WIDE>
+    %a1 = nano.mul <Z>, %fb : tensor<WIDE>
     %e = nano.sub %h1, %a1 : tensor<WIDE>
-ROUND    %n = nano.mul <A>, %rb : tensor<WIDE>
+MEANROUND    %n = nano.mul <Z>, %rb : tensor<WIDE>
     %gn = nano.mul <G>, %n : tensor<WIDE>
     %gn3 = nano.reshape %gn : tensor<WIDE> -> tensor<CUBE>
     %dws = nano.reduce sum %gn3 dims [1] : tensor<CUBE> -> tensor<SUMS>
@@ -67,16 +74,30 @@ WIDEN    %y3 = nano.reshape <B> : tensor<WIDE> -> tensor<CUBE>
 }
 )";
   const bool isNarrow = c.element == "bf16";
+  const auto centered = [&](const char *lines) { return c.share != 0 ? std::string(lines) : ""; };
   const auto cast = [&](const char *line) { return isNarrow ? std::string(line) : ""; };
   const std::pair<const char *, std::string> words[] = {
       {"CASTS", cast("    %g = nano.cast %0 : tensor<FULL> -> tensor<WIDE>\n"
                      "    %a = nano.cast %1 : tensor<FULL> -> tensor<WIDE>\n")},
-      {"ROUND", cast("    %y = nano.cast %e : tensor<WIDE> -> tensor<FULL>\n")},
+      {"CENTER", centered("    %t = nano.reduce sum <A> dims [1] : tensor<WIDE> -> tensor<ROW>\n"
+                          "    %c = nano.constant SHARE : tensor<ROW>\n"
+                          "    %m = nano.mul %t, %c : tensor<ROW>\n"
+                          "    %mb = nano.broadcast %m dims [0] : tensor<ROW> -> tensor<WIDE>\n"
+                          "    %z = nano.sub <A>, %mb : tensor<WIDE>\n")},
+      {"MEAN", centered("    %ne = nano.neg %e : tensor<WIDE>\n"
+                        "    %te = nano.reduce sum %ne dims [1] : tensor<WIDE> -> tensor<ROW>\n"
+                        "    %me = nano.mul %te, %c : tensor<ROW>\n"
+                        "    %meb = nano.broadcast %me dims [0] : tensor<ROW> -> tensor<WIDE>\n"
+                        "    %ee = nano.add %e, %meb : tensor<WIDE>\n")},
+      {"SHARE", fmt::format("{:.17e}", c.share / double(c.columns))},
+      {"ROUND", cast("    %y = nano.cast <E> : tensor<WIDE> -> tensor<FULL>\n")},
       {"WIDEN", cast("    %yf = nano.cast %y : tensor<FULL> -> tensor<WIDE>\n")},
+      {"<Z>", c.share != 0 ? "%z" : "<A>"},
       {"<G>", isNarrow ? "%g" : "%0"},
       {"<A>", isNarrow ? "%a" : "%1"},
-      {"<Y>", isNarrow ? "%y" : "%e"},
-      {"<B>", isNarrow ? "%yf" : "%e"},
+      {"<Y>", isNarrow ? "%y" : "<E>"},
+      {"<B>", isNarrow ? "%yf" : "<E>"},
+      {"<E>", c.share != 0 ? "%ee" : "%e"},
       {"FULL", rows + "x" + columns + "x" + c.element},
       {"WIDE", rows + "x" + columns + "xf32"},
       {"CUBE", std::to_string(c.blocks) + "x" + std::to_string(c.rows) + "x" + columns + "xf32"},
@@ -115,23 +136,39 @@ struct Gradient {
     }
     for (int64_t row = 0; row < c.blocks * c.rows; ++row) {
       const int64_t first = row * c.columns;
+      const auto meanOf = [&](auto at) {
+        double sum = 0;
+        for (int64_t j = 0; j < c.columns; ++j)
+          sum += at(j);
+        return c.share * sum / double(c.columns);
+      };
+      const double mean = meanOf([&](int64_t j) { return x[first + j]; }),
+                   meanSize = meanOf([&](int64_t j) { return std::abs(x[first + j]); });
+      const auto z = [&](int64_t j) { return x[first + j] - mean; };
+      const auto h = [&](int64_t j) { return dy[first + j] * w[j]; };
       double square = 0, dot = 0, size = 0;
       for (int64_t j = 0; j < c.columns; ++j) {
-        square += x[first + j] * x[first + j];
-        dot += dy[first + j] * w[j] * x[first + j];
-        size += std::abs(dy[first + j] * w[j] * x[first + j]);
+        square += z(j) * z(j);
+        dot += h(j) * z(j);
+        size += std::abs(h(j)) * (std::abs(x[first + j]) + meanSize);
       }
       const double r = 1 / std::sqrt(square);
+      const auto e = [&](int64_t j) { return h(j) * r - z(j) * dot * r * r * r; };
+      const auto sizeOfE = [&](int64_t j) {
+        return std::abs(h(j) * r) + (std::abs(x[first + j]) + meanSize) * size * r * r * r;
+      };
+      const double meanOfE = meanOf(e), meanSizeOfE = meanOf(sizeOfE);
       for (int64_t j = 0; j < c.columns; ++j) {
         const int64_t i = first + j;
-        const double expected = dy[i] * w[j] * r - x[i] * dot * r * r * r;
-        const double scale = std::abs(dy[i] * w[j] * r) + std::abs(x[i]) * size * r * r * r;
+        const double expected = e(j) - meanOfE, scale = sizeOfE(j) + meanSizeOfE;
         ASSERT_NEAR(dx[i], expected, std::ldexp(scale, -18) + ofGradient * std::abs(expected))
             << "dx at " << i;
-        const double terms[] = {dy[i] * x[i] * r, dy[i], dx[i]};
+        const double terms[] = {dy[i] * z(j) * r, dy[i], dx[i]};
+        const double sizesOf[] = {std::abs(dy[i]) * (std::abs(x[i]) + meanSize) * r,
+                                  std::abs(dy[i]), std::abs(dx[i])};
         for (int k = 0; k < 3; ++k) {
           sums[k][row / c.rows * c.columns + j] += terms[k];
-          sizes[k][row / c.rows * c.columns + j] += std::abs(terms[k]);
+          sizes[k][row / c.rows * c.columns + j] += sizesOf[k];
         }
       }
     }
@@ -187,35 +224,53 @@ INSTANTIATE_TEST_SUITE_P(Sizes, CudaBothSums,
                                          Case{"bf16", 2, 6, 256}, Case{"bf16", 2, 7, 768},
                                          Case{"bf16", 1, 1, 768}, Case{"f32", 1, 5, 770},
                                          Case{"bf16", 2, 3, 1600}, Case{"bf16", 1, 3, 4096},
-                                         Case{"f32", 1, 2, 4095}),
+                                         Case{"f32", 1, 2, 4095}, Case{"bf16", 2, 40, 100, 1},
+                                         Case{"bf16", 2, 12, 768, 1}, Case{"f32", 2, 6, 768, 1},
+                                         Case{"bf16", 2, 9, 1600, 1}, Case{"f32", 1, 5, 770, 0.5},
+                                         Case{"bf16", 1, 3, 4096, 0.5}),
                          testing::PrintToStringParamName());
 
-// Planted faults: a team that waits at another's barrier, and two sums that use one place.
+// Planted faults: a team that waits at another's barrier, two exchanges that use one place, and a
+// row that is read before its copy has ended.
 TEST(CudaBothSumsFault, OfTeamsIsSeen) {
-  const Case c{"bf16", 1, 8, 768};
+  const Case c{"bf16", 1, 24, 768, 1};
   const Gradient gradient(c);
   const CudaRow kernel = cudaRow(gradientText(c), c.blocks);
   ASSERT_GT(kernel.shape.threads, 96) << "one team";
-  const std::string call = "teamSum<96>(";
-  size_t at = kernel.text.find(call);
-  ASSERT_NE(at, std::string::npos) << kernel.text;
-  const size_t end = kernel.text.find(");", at), last = kernel.text.rfind(", ", end);
-  std::string other = kernel.text;
-  other.replace(last, end - last, ", 0");
-  EXPECT_NE(Outcome(gradient, other, kernel.shape, 1).fault, "") << other;
-
-  // The second sum's memory in the first's place.
-  auto memoryOf = [&](size_t from) {
-    const size_t memory = kernel.text.find("partials", from);
-    return std::pair(memory, kernel.text.find(',', memory) - memory);
+  ASSERT_EQ(Outcome(gradient, kernel.text, kernel.shape, 1).fault, "");
+  const auto replaced = [&](const std::string &from, const std::string &to) {
+    std::string text = kernel.text;
+    size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from << " in " << text;
+    for (; at != std::string::npos; at = text.find(from, at + to.size()))
+      text.replace(at, from.size(), to);
+    return text;
   };
-  const size_t next = kernel.text.find(call, at + 1);
-  ASSERT_NE(next, std::string::npos) << kernel.text;
-  const auto [from, size] = memoryOf(at);
-  const auto [to, oldSize] = memoryOf(next);
-  std::string shared = kernel.text;
-  shared.replace(to, oldSize, kernel.text.substr(from, size));
+  const std::string other = replaced("<96, 2>(partials, group,", "<96, 2>(partials, 0,");
+  EXPECT_NE(Outcome(gradient, other, kernel.shape, 1).fault, "") << other;
+  const std::string shared = replaced("<96, 2>(partials,", "<96, 2>(partials_2,");
   EXPECT_NE(Outcome(gradient, shared, kernel.shape, 1).fault, "") << shared;
+  const std::string early = replaced("copyAsyncWait<2>", "copyAsyncWait<3>");
+  EXPECT_NE(Outcome(gradient, early, kernel.shape, 1).fault, "") << early;
+}
+
+// A sum that waits for others is taken apart: a row's sums are exchanged twice, of which a team
+// that had one behind the other would need four times; the mean's own gradient is known to be 0.
+TEST(CudaBothSumsText, FollowEachOtherTwice) {
+  const Case centered{"bf16", 1, 24, 768, 1}, shifted{"bf16", 1, 24, 768, 0.5};
+  for (const auto &[c, last] :
+       {std::pair(centered, "shareSums<96, 2>("), std::pair(shifted, "shareSums<96, 3>(")}) {
+    const std::string text = cudaRow(gradientText(c), c.blocks).text;
+    const auto count = [&](const std::string &part) {
+      int found = 0;
+      for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+        ++found;
+      return found;
+    };
+    EXPECT_EQ(count("shareSums<"), 2) << text;
+    EXPECT_GE(count(last), 1) << text;
+    EXPECT_EQ(count("teamSum<"), 0) << text;
+  }
 }
 
 } // namespace

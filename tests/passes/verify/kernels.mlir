@@ -113,6 +113,22 @@ module {
 
 // -----
 
+// Rows that are copied ahead are read, and nothing else.
+module {
+  module @kernels {
+    func.func private @"copyAhead<nano::bf16, 16, 64>"(memref<64xbf16, 3>, index, memref<?xbf16>, index)
+    // expected-error @below {{states to write argument 0, which it does not do}}
+    kernel.func @copies(read_write %x: memref<?xbf16>, %scratch: memref<128xi8, 3>, %begin: index, %end: index) {
+      %c0 = arith.constant 0 : index
+      %rows = memref.view %scratch[%c0][] : memref<128xi8, 3> to memref<64xbf16, 3>
+      func.call @"copyAhead<nano::bf16, 16, 64>"(%rows, %c0, %x, %c0) : (memref<64xbf16, 3>, index, memref<?xbf16>, index) -> ()
+      kernel.return
+    }
+  }
+}
+
+// -----
+
 // A template whose result is stated to be read.
 module {
   module @kernels {
