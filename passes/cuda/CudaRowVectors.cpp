@@ -69,8 +69,11 @@ FailureOr<SmallVector<Value>> CudaRowVectors::overVectors(const Position &row, A
   SmallVector<Value> next(sums);
   if (from < layout.vectors - 1) {
     isWhole = true;
+    e.columnsBelow = (layout.vectors - 1) * layout.group * layout.lanes;
+    e.columns = form.columns;
     FailureOr<SmallVector<Value>> most =
         loop(v.index(from), v.index(layout.vectors - 1), 1, unroll, sums, one);
+    e.columnsBelow = 0;
     isWhole = false;
     if (failed(most))
       return failure();

@@ -341,6 +341,16 @@ FailureOr<Computed> RowEvaluator::elementwise(Operation *op, const Position &pos
   return Computed{*result, depth};
 }
 
+bool RowEvaluator::takesFirst(graph::SelectOp select) const {
+  auto column = select.getLhs().getDefiningOp<graph::IotaOp>();
+  auto limit = select.getRhs().getDefiningOp<graph::ConstantOp>();
+  if (columnsBelow == 0 || !column || !limit || select.getPredicate() != graph::Predicate::lt)
+    return false;
+  const ArrayRef<int64_t> shape = column.getType().getShape();
+  return int64_t(column.getDim()) + 1 == int64_t(shape.size()) && shape.back() == columns &&
+         limit.getValue().convertToDouble() >= double(columnsBelow);
+}
+
 FailureOr<Computed> RowEvaluator::compute(Value value, Position &position) {
   if (auto it = rowScalars.find(value); it != rowScalars.end()) {
     if (merge(position).at.value == it->second.row)
@@ -382,8 +392,9 @@ FailureOr<Computed> RowEvaluator::compute(Value value, Position &position) {
       .Case([&](graph::IotaOp op) -> FailureOr<Computed> { return iota(op, position); })
       .Case([&](graph::GatherOp op) { return gathered(op, position); })
       .Case([&](graph::SelectOp select) {
-        return select == secondOf ? evaluate(select.getOnFalse(), position)
-                                  : elementwise(select, position);
+        return select == secondOf   ? evaluate(select.getOnFalse(), position)
+               : takesFirst(select) ? evaluate(select.getOnTrue(), position)
+                                    : elementwise(select, position);
       })
       .Default([&](Operation *op) { return elementwise(op, position); });
 }

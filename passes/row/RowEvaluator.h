@@ -26,6 +26,9 @@ public:
   unsigned overwrittenFrom = 0;
   /// A choice that is known to take its second value.
   graph::SelectOp secondOf;
+  /// Where it is not 0, the columns at hand, of rows of `columns`, are less than it: choices that
+  /// compare them with as many or more take their first value.
+  int64_t columnsBelow = 0, columns = 0;
 
   //===- Values -----------------------------------------------------------===//
 
@@ -87,6 +90,8 @@ private:
   Computed loadArgument(mlir::Value argument, mlir::MemRefType type, Position position,
                         unsigned from = 0);
   bool isOverwritten(unsigned input) const;
+  /// True for a choice of a first value in columns that those at hand are among.
+  bool takesFirst(graph::SelectOp select) const;
   mlir::FailureOr<Computed> compute(mlir::Value value, Position &position);
   std::optional<Computed> fromStaged(mlir::Value value, Position &position);
   std::optional<Computed> fromHeld(mlir::Value value, Position &position);
