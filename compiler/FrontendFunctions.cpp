@@ -53,10 +53,8 @@ Tensor gelu(const At &x) {
   floats(x, "gelu", /*hasRows=*/false);
   const Line at = x.at;
   const Operand wide(cast(x, f32), at);
-  const Tensor inner = erf(At(wide * Operand(std::sqrt(0.5), at), at));
-  const Tensor gate = Operand(inner, at) + Operand(1.0, at);
-  const Tensor half = wide * Operand(0.5, at);
-  return cast(At(Operand(half, at) * Operand(gate, at), at), x.tensor.type(at));
+  const Tensor gate = normalCdf(At(wide.tensor, at));
+  return cast(At(wide * Operand(gate, at), at), x.tensor.type(at));
 }
 
 Tensor geluTanh(const At &x) {

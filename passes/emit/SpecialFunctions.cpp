@@ -164,6 +164,18 @@ Value erf(VectorOps &v, Value x) {
   return v.select(v.compare(graph::Predicate::lt, magnitude, v.f32(1.0)), near, far);
 }
 
+/// As the device library has it (nano_functions.h).
+Value normalCdf(VectorOps &v, Value x) {
+  Value word = v.bits(x), valueMask = v.i32(INT32_MAX);
+  v.spread({&word, &valueMask});
+  Value magnitude = v.fromBits(arith::AndIOp::create(v.b, v.loc, word, valueMask));
+  Value power =
+      v.polynomial(magnitude, {-7.1265293e-07, 1.2684437e-05, -5.539141e-05, -0.00045412857,
+                               0.0074654128, -0.05275444, -0.45913383, -1.1511121, -1});
+  Value tail = v.expBelow(v.mulf(power, v.f32(0.69314718055994531)));
+  return v.select(v.compare(graph::Predicate::lt, x, v.f32(0.0)), tail, v.subf(v.f32(1.0), tail));
+}
+
 Value sign(VectorOps &v, Value x) {
   Value zero = v.f32(0.0);
   Value negative = v.select(v.compare(graph::Predicate::lt, x, zero), v.f32(-1.0), x);
@@ -201,6 +213,7 @@ constexpr FunctionCode codes[] = {
     {"nano.log", [](VectorOps &v, Value x) { return v.log(x); }},
     {"nano.tanh", [](VectorOps &v, Value x) { return v.tanh(x); }},
     {"nano.erf", erf},
+    {"nano.normal_cdf", normalCdf},
     {"nano.sigmoid", [](VectorOps &v, Value x) { return v.sigmoid(x); }},
     {"nano.sin", [](VectorOps &v, Value x) { return v.sin(x); }},
     {"nano.cos", [](VectorOps &v, Value x) { return v.cos(x); }},
