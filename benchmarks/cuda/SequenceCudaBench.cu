@@ -171,8 +171,8 @@ template <class F, class G, class R, int D, int W, BandOp Op, bool Matrices> str
   static constexpr int tokens = 49152, heads = 768 / D, size = D, width = W;
   static constexpr bool transpose = Op == BandOp::Transposed, onMatrices = Matrices;
   static constexpr BandOp op = Op;
-  static constexpr nano::BandShape shape = {tokens,   heads,          size,     width,
-                                            Matrices, int(sizeof(F)), transpose};
+  static constexpr nano::BandShape shape = {tokens,   heads,          size,      width,
+                                            Matrices, int(sizeof(F)), transpose, int(sizeof(G))};
   static constexpr int residentBlocks =
       Matrices ? nano::bandMatrixPlan(shape, Op == BandOp::Scores).residentBlocks : 0;
   static constexpr auto launch =
@@ -255,7 +255,7 @@ template <class S> void band(const char *name) {
   CHECK(cudaFuncGetAttributes(&attributes, kernel));
   report(name, time,
          double(firsts * sizeof *first + seconds * sizeof *second + results * sizeof *y),
-         2.0 * T * H * W * D / (S::onMatrices ? matrixPerSecond : plainPerSecond), attributes,
+         2.0 * T * H * W * D / (sizeof *second == 2 ? matrixPerSecond : plainPerSecond), attributes,
          worst, sizeof *y == 2 ? 4e-3 : 3e-5, isSame);
   CHECK(cudaFree(first));
   CHECK(cudaFree(second));
@@ -266,13 +266,18 @@ void bands() {
   using nano::bf16;
   band<Band<bf16, bf16, float, 128, 112, BandOp::Scores, true>>("bf16 scores");
   band<Band<bf16, bf16, float, 128, 112, BandOp::Scores, false>>("bf16 scores, plain");
-  band<Band<float, float, float, 128, 112, BandOp::Scores, false>>("f32 scores");
+  band<Band<float, float, float, 128, 112, BandOp::Scores, true>>("f32 scores");
+  band<Band<float, float, float, 128, 112, BandOp::Scores, false>>("f32 scores, plain");
   band<Band<float, bf16, bf16, 128, 112, BandOp::Product, true>>("f32 x bf16 product");
   band<Band<float, bf16, bf16, 128, 112, BandOp::Product, false>>("f32 x bf16 product, plain");
   band<Band<float, bf16, bf16, 128, 112, BandOp::Transposed, true>>("f32 x bf16 transposed");
   band<Band<bf16, bf16, bf16, 128, 112, BandOp::Product, true>>("bf16 product");
   band<Band<bf16, bf16, bf16, 128, 112, BandOp::Transposed, true>>("bf16 transposed");
-  band<Band<float, float, float, 128, 112, BandOp::Product, false>>("f32 product");
+  band<Band<float, float, float, 128, 112, BandOp::Product, true>>("f32 product");
+  band<Band<float, float, float, 128, 112, BandOp::Transposed, true>>("f32 transposed");
+  band<Band<float, float, float, 128, 112, BandOp::Product, false>>("f32 product, plain");
+  band<Band<float, float, float, 96, 33, BandOp::Product, true>>("f32 product, W 33");
+  band<Band<float, float, float, 24, 300, BandOp::Scores, true>>("f32 scores of 24, W 300");
   band<Band<float, bf16, float, 96, 33, BandOp::Product, true>>("f32 x bf16 product, W 33");
   band<Band<bf16, bf16, float, 24, 300, BandOp::Scores, true>>("bf16 scores of 24, W 300");
 }

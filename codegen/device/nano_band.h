@@ -9,8 +9,9 @@
 //     using Result = float;
 //     static constexpr int tokens = 49152, heads = 6, size = 128, width = 112; // T, H, D, W
 //     static constexpr bool transpose = false; // of products
-//     // Scores: q and k are bf16, D is at most 256. Products: v is bf16. The rows of q, k, v and y
-//     // begin at multiples of 16 bytes, and D is a multiple of 8.
+//     // The rows of q, k, v and y begin at multiples of 16 bytes, and D is a multiple of 8, or of
+//     4
+//     // where k or v is f32. Scores: q and k are of one type, D is at most 256.
 //     static constexpr bool onMatrices = true;
 //   };
 //   … nano::BandOperands<Band> x;
@@ -165,13 +166,16 @@ NANO_DEVICE void plainProduct(long long iteration, const BandOperands<S, yCount>
 } // namespace nano
 
 #include "nano_band_matrix.h"
+#include "nano_band_split.h"
 
 namespace nano {
 
 /// A tile of scores: iteration i of bandScoresLaunch's. All threads of the block call it.
 template <class S, int yCount>
 NANO_DEVICE void bandScores(long long iteration, const BandOperands<S, yCount> &x) {
-  if constexpr (S::onMatrices)
+  if constexpr (S::onMatrices && sizeof(typename S::Second) == 4)
+    band::scoresBySplitting(iteration, x);
+  else if constexpr (S::onMatrices)
     band::scoresByMatrices(iteration, x);
   else
     band::plainScores(iteration, x);
@@ -180,7 +184,9 @@ NANO_DEVICE void bandScores(long long iteration, const BandOperands<S, yCount> &
 /// A tile of sums: iteration i of bandProductLaunch's. All threads of the block call it.
 template <class S, int yCount>
 NANO_DEVICE void bandProduct(long long iteration, const BandOperands<S, yCount> &x) {
-  if constexpr (S::onMatrices)
+  if constexpr (S::onMatrices && sizeof(typename S::Second) == 4)
+    band::productBySplitting(iteration, x);
+  else if constexpr (S::onMatrices)
     band::productByMatrices(iteration, x);
   else
     band::plainProduct(iteration, x);

@@ -13,20 +13,20 @@ namespace nano::band {
 using mma::Lane;
 
 template <class S, bool isScores>
-constexpr BandMatrixPlan matrixPlan = bandMatrixPlan(
-    {S::tokens, S::heads, S::size, S::width, true, int(sizeof(typename S::First)), S::transpose},
-    isScores);
+constexpr BandMatrixPlan matrixPlan =
+    bandMatrixPlan({S::tokens, S::heads, S::size, S::width, true, int(sizeof(typename S::First)),
+                    S::transpose, int(sizeof(typename S::Second))},
+                   isScores);
 
 /// Starts copying x[first + r, head, column + c] to row r and column c of the tile; what the tensor
 /// does not have becomes zero. By threads `thread`, `thread` + threads, ….
-template <class S, int columns, int rows, int threads, class View>
-NANO_DEVICE void startRows(uint8_t *tile, const View &x, int head, int first, int column,
-                           int thread) {
-  using Tile = mma::Tile<rows, columns>;
+template <class S, class Tile, int rows, int threads, class T>
+NANO_DEVICE void startRows(uint8_t *tile, const SequenceView<const T> &x, int head, int first,
+                           int column, int thread) {
 #pragma unroll 4
   for (int i = thread; i < rows * Tile::chunks; i += threads) {
     const int row = i / Tile::chunks, chunk = i % Tile::chunks, t = first + row,
-              at = column + 8 * chunk;
+              at = column + 16 / int(sizeof(T)) * chunk;
     const bool is = t >= 0 && t < S::tokens && at < S::size;
     copyAsync<16>(tile + Tile::offset(row, chunk), is ? &x.at(t, head, at) : x.base, is ? 16 : 0);
   }
@@ -101,12 +101,12 @@ NANO_DEVICE void scoresByMatrices(long long iteration, const BandOperands<S, yCo
   uint8_t *const keys = dynamicShared<uint8_t>(), *const queries = keys + Keys::bytes +
                                                                    lane.warp * plan.warpBytes;
   Ring<S> ring{reinterpret_cast<float *>(queries)}; // once the queries are in registers
-  startRows<S, size, 16, 32>(queries, x.first, head, token, 0, lane.lane);
+  startRows<S, Queries, 16, 32>(queries, x.first, head, token, 0, lane.lane);
   uint32_t left[depth][1][4];
   for (int part = 0; part < plan.window; part += plan.part) {
     if (part > 0)
       syncThreads();
-    startRows<S, size, plan.rows, 32 * plan.warps>(
+    startRows<S, Keys, plan.rows, 32 * plan.warps>(
         keys, x.second, head, begin + 16 * (part + 1 - plan.window), 0, int(threadIdx.x));
     copyAsyncCommit();
     copyAsyncWait<0>();
@@ -260,8 +260,8 @@ NANO_DEVICE void productByMatrices(long long iteration, const BandOperands<S, yC
     if (part > 0)
       syncThreads();
     const int first = 16 * (part + firstStep);
-    startRows<S, columns, plan.rows, 32 * plan.warps>(rows, x.second, head, begin + first, column,
-                                                      int(threadIdx.x));
+    startRows<S, Rows, plan.rows, 32 * plan.warps>(rows, x.second, head, begin + first, column,
+                                                   int(threadIdx.x));
     weights.start(x.first, head, token + first);
     copyAsyncCommit();
     copyAsyncWait<0>();

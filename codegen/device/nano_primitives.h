@@ -562,8 +562,9 @@ template <int N> NANO_DEVICE void storeMatrixTransposed(void *row, const uint32_
 }
 
 /// sum += A · B by a warp, f32 sums (mma.sync.m16n8k16 for bf16 × bf16; m16n8k32 for pairs of f8
-/// types). A is 16 × K, row by row; B is K × 8, column by column. With E = 2 elements (bf16) or 4
-/// (f8) in a word, the first in the lowest bits:
+/// types; m16n8k8 for f32 × f32, of which the units take the upper 19 bits, tf32). A is 16 × K, row
+/// by row; B is K × 8, column by column. With E = 1 element (f32), 2 (bf16) or 4 (f8) in a word,
+/// the first in the lowest bits:
 ///   a[0]: row group,     columns E · pair …          b[0]: rows E · pair …,     column group
 ///   a[1]: row group + 8, columns E · pair …          b[1]: rows E · (pair + 4) …, column group
 ///   a[2]: row group,     columns E · (pair + 4) …    sum[0], sum[1]: row group,     columns
@@ -572,13 +573,15 @@ template <int N> NANO_DEVICE void storeMatrixTransposed(void *row, const uint32_
 /// `a`; loadMatrix of Bᵀ row by row, or loadMatrixTransposed of B row by row, makes `b`.
 template <typename A, typename B>
 NANO_DEVICE void matrixMultiply(float (&sum)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  static_assert(sizeof(A) == sizeof(B) && sizeof(A) <= 2, "two bf16 or two f8 types");
+  static_assert(sizeof(A) == sizeof(B), "two f32, two bf16 or two f8 types");
 #define NANO_MMA(SHAPE_AND_TYPES)                                                                  \
   asm volatile("mma.sync.aligned." SHAPE_AND_TYPES                                                 \
                " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                  \
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                            \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
-  if constexpr (sizeof(A) == 2)
+  if constexpr (sizeof(A) == 4)
+    NANO_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
+  else if constexpr (sizeof(A) == 2)
     NANO_MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
   else if constexpr (isSame<A, f8e4m3> && isSame<B, f8e4m3>)
     NANO_MMA("m16n8k32.row.col.f32.e4m3.e4m3.f32");

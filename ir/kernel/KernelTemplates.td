@@ -343,8 +343,8 @@ struct Band {
 def Kernel_BandScoresAttr : Kernel_BandTemplate<"BandScores", "band_scores", "bandScores"> {
   let summary = "products of rows with those of the tokens before them (nano_band.h)";
   let description = [{
-    As `nano.band_scores`, of `tokens` rows of `heads` heads of `size` elements and the `width` tokens up to each; `on_matrices`: on tensor cores, which takes bf16 and
-    rows at multiples of 16 bytes.
+    As `nano.band_scores`, of `tokens` rows of `heads` heads of `size` elements and the `width` tokens up to each; `on_matrices`: on tensor cores, which takes
+    rows at multiples of 16 bytes; of f32 each number goes in as two.
 
     Errors: sizes below 1.
 

@@ -401,21 +401,20 @@ private:
     const bool isScores = isa<graph::BandScoresOp>(op);
     const SmallVector<Value> ins = {memrefOf(op.getOperand(0)), memrefOf(op.getOperand(1))},
                              outs = memrefsOf(task, op.getResult(0));
-    auto isMatrix = [](Value memref) {
-      return cast<MemRefType>(memref.getType()).getElementType().isBF16() && hasVectorRows(memref);
+    auto bytesOf = [](Value memref) {
+      return int(step::elementBytes(cast<MemRefType>(memref.getType()).getElementType()));
     };
+    const int rowBytes = bytesOf(ins[1]);
     const bool onMatrices =
-        type.getDimSize(2) % 8 == 0 && isMatrix(ins[1]) &&
-        (isScores ? isMatrix(ins[0]) && type.getDimSize(2) <= nano::bandMostSize
+        type.getDimSize(2) % (16 / rowBytes) == 0 && hasVectorRows(ins[1]) &&
+        (isScores ? bytesOf(ins[0]) == rowBytes && hasVectorRows(ins[0]) &&
+                        type.getDimSize(2) <= nano::bandMostSize
                   : llvm::all_of(outs, [](Value out) { return hasVectorRows(out); }));
     const nano::BandShape shape{
-        type.getDimSize(0),
-        type.getDimSize(1),
-        type.getDimSize(2),
-        cast<RankedTensorType>(band.getType()).getDimSize(2),
-        onMatrices,
-        int(step::elementBytes(cast<MemRefType>(ins[0].getType()).getElementType())),
-        transpose};
+        type.getDimSize(0), type.getDimSize(1),
+        type.getDimSize(2), cast<RankedTensorType>(band.getType()).getDimSize(2),
+        onMatrices,         bytesOf(ins[0]),
+        transpose,          rowBytes};
     TemplateCall launch;
     const Bound at = bind(launch, ins, {outs});
     setLaunch(launch, isScores ? "band_scores" : "band_product",

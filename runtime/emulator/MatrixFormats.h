@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
 namespace nano::emulator {
 
-inline int bytesOf(Element type) { return type == Element::Bf16 ? 2 : 1; }
+inline int bytesOf(Element type) {
+  return type == Element::Tf32 ? 4 : type == Element::Bf16 ? 2 : 1;
+}
 inline int elementsInWord(Element type) { return 4 / bytesOf(type); }
 
 /// The value of one element from its bits.
@@ -24,6 +27,8 @@ inline float decode(Element type, uint32_t bits) {
     }
     return values;
   }();
+  if (type == Element::Tf32) // the lower 13 bits are not read
+    return std::bit_cast<float>(bits & 0xffffe000u);
   if (type == Element::Bf16)
     return fromBf16(uint16_t(bits));
   return tables[type == Element::E5m2][bits & 255];

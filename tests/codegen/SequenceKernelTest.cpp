@@ -275,6 +275,15 @@ TEST(BandKernels, MatricesInParts) {
   checkBand({310, 1, 128, 304, "f32", "bf16", "f32"});
 }
 
+/// On tensor cores with rows of f32, each number as two: odd windows, more than one slice of
+/// columns, windows in parts, results and weights of bf16.
+TEST(BandKernels, SplitNumbers) {
+  checkBand({150, 2, 24, 70});
+  checkBand({70, 1, 136, 17, "bf16", "f32", "bf16"});
+  checkBand({140, 1, 256, 136});
+  checkBand({310, 1, 128, 304});
+}
+
 TEST(BandKernels, Bf16) {
   checkBand({50, 2, 20, 12, "bf16", "bf16", "f32"});
   checkBand({50, 2, 20, 12, "f32", "bf16", "bf16"});

@@ -20,7 +20,7 @@ enum class Reduction { AddInt, AddUnsigned, MaxInt, MaxUnsigned };
 enum class Vote { None, Any, All };
 enum class Atomic { AddInt, AddUnsigned, MaxInt, MaxUnsigned, Or };
 /// Element type of a matrix operand.
-enum class Element { Bf16, E4m3, E5m2 };
+enum class Element { Bf16, E4m3, E5m2, Tf32 };
 
 /// A product of a warpgroup; see warpgroupMultiply.
 struct WarpgroupProduct {

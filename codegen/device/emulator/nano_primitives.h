@@ -319,15 +319,18 @@ NANO_PRIMITIVE void storeMatrixTransposed(void *row, const uint32_t (&fragment)[
 namespace emulator {
 /// The element type of a matrix operand.
 template <typename T> constexpr Element element() {
-  static_assert(isSame<T, bf16> || isSame<T, f8e4m3> || isSame<T, f8e5m2>);
-  return isSame<T, bf16> ? Element::Bf16 : isSame<T, f8e4m3> ? Element::E4m3 : Element::E5m2;
+  static_assert(isSame<T, float> || isSame<T, bf16> || isSame<T, f8e4m3> || isSame<T, f8e5m2>);
+  return isSame<T, float>    ? Element::Tf32
+         : isSame<T, bf16>   ? Element::Bf16
+         : isSame<T, f8e4m3> ? Element::E4m3
+                             : Element::E5m2;
 }
 } // namespace emulator
 
 template <typename A, typename B>
 NANO_PRIMITIVE void matrixMultiply(float (&sum)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                                    NANO_SITE) {
-  static_assert(sizeof(A) == sizeof(B) && sizeof(A) <= 2, "two bf16 or two f8 types");
+  static_assert(sizeof(A) == sizeof(B), "two f32, two bf16 or two f8 types");
   thread().multiply(emulator::element<A>(), emulator::element<B>(), sum, a, b, site);
 }
 

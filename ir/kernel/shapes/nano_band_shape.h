@@ -11,19 +11,22 @@ struct BandShape {
   bool onMatrices;                      ///< on tensor cores: see BandMatrixPlan
   int weightBytes = 4;                  ///< of a weight of products
   bool transpose = false;               ///< of products
+  int rowBytes = 2;                     ///< of an element of k or v: 2 or 4
 };
 
 /// On tensor cores: a warp has 16 tokens, whose bands lie in a window of rows of k or v, some steps
 /// of 16. Windows of neighbouring warps begin 16 rows apart, so that a block has little more in
 /// shared memory than one of them; a window that is too long for that comes in parts.
 struct BandMatrixPlan {
-  int columns; ///< of rows in shared memory: all of scores, in whole 64s; 64 or 128 of products
+  int columns; ///< of rows in shared memory, in whole 128 bytes: all of scores, at most 128 of
+               ///< products
   int warps;
-  int window, part;   ///< steps; those in shared memory at a time
-  int weightStride;   ///< numbers from one token of a warp's weights to the next, or from one row
-  int warpBytes;      ///< of a warp's own: its queries or weights, then results on their way
-  int rows;           ///< in shared memory
-  int sharedBytes;    ///< rows, then what the warps have
+  int window, part; ///< steps; those in shared memory at a time
+  int weightStride; ///< numbers from one token of a warp's weights to the next, or from one row
+  int warpBytes;    ///< of a warp's own: its queries (of f32 in registers) or weights, then results
+                    ///< on their way (of f32 those of scores)
+  int rows;         ///< in shared memory
+  int sharedBytes;  ///< rows, then what the warps have
   int residentBlocks; ///< of a multiprocessor
 };
 /// Largest D of scores.
@@ -41,30 +44,40 @@ constexpr int bandSharedBytes = 227 * 1024;
 NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isScores, int warps,
                                                   int part) {
   BandMatrixPlan p{};
-  p.columns = isScores ? int(divideUp(s.size, 64)) * 64 : s.size <= 64 ? 64 : 128;
+  const bool isWide = s.rowBytes == 4;
+  const int line = 128 / s.rowBytes;
+  p.columns = int(divideUp(s.size, line)) * line;
+  if (!isScores && p.columns > 128)
+    p.columns = 128;
   p.warps = warps;
   p.window = int(divideUp(s.width - 1, 16)) + 1;
   p.part = part;
   p.rows = 16 * (part + warps - 1);
   if (isScores) {
-    p.warpBytes = 16 * p.columns * 2;
+    p.warpBytes = isWide ? 0 : 16 * p.columns * 2;
     p.warpBytes = p.warpBytes > bandRingBytes ? p.warpBytes : bandRingBytes;
   } else {
     p.weightStride = (s.transpose ? 16 : 16 * part) + 16 / s.weightBytes;
     p.warpBytes = s.weightBytes * p.weightStride * (s.transpose ? 16 * part : 16);
-    p.warpBytes = p.warpBytes > bandTurnedBytes ? p.warpBytes : bandTurnedBytes;
+    if (!isWide && p.warpBytes < bandTurnedBytes)
+      p.warpBytes = bandTurnedBytes;
   }
-  p.sharedBytes = 2 * p.rows * p.columns + warps * p.warpBytes;
-  const int blocks = (bandSharedBytes + 1024) / (p.sharedBytes + 1024), ofRegisters = 16 / warps;
+  p.sharedBytes = s.rowBytes * p.rows * p.columns + warps * p.warpBytes;
+  // A thread of f32 has 168 registers, or with more than 128 elements of a query 255.
+  const int most = !isWide ? 16 : isScores && p.columns > 128 ? 8 : 12;
+  const int blocks = (bandSharedBytes + 1024) / (p.sharedBytes + 1024), ofRegisters = most / warps;
   p.residentBlocks = blocks < ofRegisters ? blocks : ofRegisters;
   return p;
 }
-/// Longest parts with which two blocks of four warps have room, then most warps at a time in two
-/// blocks or more, of which one computes while another copies, and of such the largest blocks.
+/// As few parts as leave room for two blocks of four warps, of like length; then most warps at a
+/// time in two blocks or more, of which one computes while another copies, and of such the largest
+/// blocks.
 NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isScores) {
-  int part = int(divideUp(s.width - 1, 16)) + 1;
+  const int window = int(divideUp(s.width - 1, 16)) + 1;
+  int part = window;
   while (part > 1 && bandMatrixPlan(s, isScores, 4, part).residentBlocks < 2)
     --part;
+  part = int(divideUp(window, divideUp(window, part)));
   BandMatrixPlan best = bandMatrixPlan(s, isScores, 1, part);
   for (int warps = 2; warps <= 8; ++warps)
     if (const BandMatrixPlan p = bandMatrixPlan(s, isScores, warps, part);
