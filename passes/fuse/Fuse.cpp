@@ -29,6 +29,7 @@
 #include "passes/Passes.h"
 #include "passes/fuse/DecomposeReductions.h"
 #include "passes/fuse/FuseGroups.h"
+#include "passes/fuse/NarrowColumns.h"
 #include "passes/fuse/Softmax.h"
 #include "passes/fuse/WidenRows.h"
 
@@ -483,6 +484,7 @@ struct Fuse : public nano::impl::FuseBase<Fuse> {
     for (auto function : module.getOps<ProgramOp>()) {
       nano::Traffic before = nano::measureTraffic(function);
       nano::widenGatheredRows(function);
+      nano::narrowColumns(function);
       if (failed(nano::decomposeReductions(function)))
         return signalPassFailure();
       int64_t floor = nano::trafficFloor(function);
