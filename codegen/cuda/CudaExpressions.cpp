@@ -428,6 +428,15 @@ std::optional<CudaText> CudaPrinter::expression(Operation *op) {
         text.isScalar = true;
         return text;
       })
+      .Case<vector::ShuffleOp>([&](vector::ShuffleOp shuffle) -> Result {
+        // Neighbouring lanes of two vectors behind each other.
+        ArrayRef<int64_t> lanes = shuffle.getMask();
+        for (auto [i, lane] : llvm::enumerate(lanes))
+          if (lane != lanes.front() + int64_t(i))
+            return std::nullopt;
+        return CudaText{fmt::format("nano::joined<{}, {}>({}, {})", lanes.size(), lanes.front(),
+                                    use(shuffle.getV1()), use(shuffle.getV2()))};
+      })
       .Case<vector::CreateMaskOp>([&](vector::CreateMaskOp mask) -> Result {
         int64_t lanes = mask.getType().getNumElements();
         Value count = mask.getOperands()[0];

@@ -153,6 +153,15 @@ NANO_DEVICE auto select(const M &chosen, const A &a, const B &b) {
   return result;
 }
 
+/// N lanes of a and behind them b, from lane `first` of a on.
+template <int N, int first, class A, class B> NANO_DEVICE auto joined(const A &a, const B &b) {
+  Vec<typename ElementType<A>::type, N> result;
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    result.lane[i] = first + i < N ? laneOf(a, first + i) : laneOf(b, first + i - N);
+  return result;
+}
+
 // ------------------------------------------------------------------------------ Conversions
 
 /// Two numbers as neighbouring `To` in a word, the first in the lowest bits; and back.

@@ -1,6 +1,7 @@
 // What must hold of the ops along a sequence, and their derivatives.
 #include "ir/graph/Sequence.h"
 
+#include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/Families.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ShapeOps.h"
@@ -44,6 +45,19 @@ Value timesNeighbour(GraphBuilder &g, OpBuilder &builder, Location loc, Value x,
   if (type.getNumElements() == 0)
     return x;
   const int64_t length = type.getDimSize(1);
+  if (type.getDimSize(2) == 1) {
+    // Along rows: in one kernel with what else is done with them, where parts of rows would begin
+    // at any place in memory.
+    RankedTensorType rows = type.clone(type.getShape().drop_back());
+    const int64_t shift = length == 1 ? 0 : reverse ? 1 : length - 1;
+    Value rotated = RotateOp::create(builder, loc, g.reshape(y, rows.getShape()), shift);
+    const RankedTensorType numbers = rows.clone(builder.getI32Type());
+    Value column = IotaOp::create(builder, loc, numbers, 1);
+    Value neighbour =
+        g.select(Predicate::eq, column, g.constant(reverse ? double(length - 1) : 0, numbers),
+                 g.constant(first, rows), rotated);
+    return g.reshape(g.mul(g.reshape(x, rows.getShape()), neighbour), type.getShape());
+  }
   auto part = [&](Value whole, int64_t start, int64_t size) -> Value {
     SmallVector<int64_t> shape(type.getShape());
     shape[1] = size;

@@ -9,6 +9,8 @@
 #include "passes/row/RowForm.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -190,13 +192,43 @@ Position RowEvaluator::broadcastOperand(graph::BroadcastOp op, Position position
   return kept;
 }
 
-Position RowEvaluator::rotatedOperand(graph::RotateOp op, Position position) {
-  int64_t size = op.getType().getShape().back();
-  size_t at = splitAt(position, size);
-  Coordinate column = rotated(merge(ArrayRef(position).drop_front(at)), op.getShift(), size);
+/// Whole vectors of the operand where the rotation is by whole vectors; else two of them, of whose
+/// lanes the result's are neighbours, if vectors begin at multiples of their lanes.
+SmallVector<Position, 2> RowEvaluator::rotatedOperand(graph::RotateOp op, Position position) {
+  const int64_t size = op.getType().getShape().back(), shift = op.getShift(),
+                apart = shift % v.lanes;
+  const size_t at = splitAt(position, size);
+  const Coordinate column = merge(ArrayRef(position).drop_front(at));
+  const bool areTwo =
+      apart != 0 && size % v.lanes == 0 && column.kind == Coordinate::Kind::Lanes && column.aligned;
   position.truncate(at);
-  position.push_back({size, column});
-  return position;
+  SmallVector<Position, 2> places;
+  for (int64_t part = 0; part < 1 + areTwo; ++part) {
+    const int64_t by = areTwo ? (shift - apart + part * v.lanes) % size : shift;
+    places.push_back(position);
+    places.back().push_back({size, rotated(column, by, size)});
+  }
+  return places;
+}
+
+FailureOr<Computed> RowEvaluator::rotate(graph::RotateOp op, Position position) {
+  SmallVector<Computed, 2> parts;
+  for (Position &place : rotatedOperand(op, std::move(position))) {
+    FailureOr<Computed> part = evaluate(op.getX(), std::move(place));
+    if (failed(part))
+      return failure();
+    parts.push_back(*part);
+  }
+  if (parts.size() == 1 || !VectorOps::isVector(parts[0].value))
+    return parts[0];
+  const unsigned depth = std::max(parts[0].depth, parts[1].depth);
+  OpBuilder::InsertionGuard guard(v.b);
+  moveTo(depth);
+  const int64_t first = op.getShift() % v.lanes;
+  const auto lanes = llvm::to_vector(llvm::seq<int64_t>(first, first + v.lanes));
+  return Computed{
+      vector::ShuffleOp::create(v.b, v.loc, parts[0].value, parts[1].value, lanes).getResult(),
+      depth};
 }
 
 Position RowEvaluator::permutedOperand(graph::PermuteOp op, Position position) {
@@ -232,8 +264,12 @@ LogicalResult RowEvaluator::loadOperands(Value value, Position position,
   if (auto broadcast = dyn_cast<graph::BroadcastOp>(op))
     return loadOperands(broadcast.getX(), broadcastOperand(broadcast, std::move(position)), seen);
   if (auto rotate = dyn_cast<graph::RotateOp>(op)) {
-    llvm::DenseSet<Value> there;
-    return loadOperands(rotate.getX(), rotatedOperand(rotate, std::move(position)), there);
+    for (Position &place : rotatedOperand(rotate, std::move(position))) {
+      llvm::DenseSet<Value> there;
+      if (failed(loadOperands(rotate.getX(), std::move(place), there)))
+        return failure();
+    }
+    return success();
   }
   for (Value operand : op->getOperands())
     if (failed(loadOperands(operand, position, seen)))
@@ -377,9 +413,7 @@ FailureOr<Computed> RowEvaluator::compute(Value value, Position &position) {
       .Case([&](graph::BroadcastOp broadcast) {
         return evaluate(broadcast.getX(), broadcastOperand(broadcast, position));
       })
-      .Case([&](graph::RotateOp rotate) {
-        return evaluate(rotate.getX(), rotatedOperand(rotate, position));
-      })
+      .Case([&](graph::RotateOp rotate) { return this->rotate(rotate, position); })
       .Case([&](graph::PermuteOp permute) {
         return evaluate(permute.getX(), permutedOperand(permute, position));
       })

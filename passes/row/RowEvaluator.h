@@ -96,7 +96,8 @@ private:
   std::optional<Computed> fromStaged(mlir::Value value, Position &position);
   std::optional<Computed> fromHeld(mlir::Value value, Position &position);
   Position broadcastOperand(graph::BroadcastOp op, Position position);
-  Position rotatedOperand(graph::RotateOp op, Position position);
+  llvm::SmallVector<Position, 2> rotatedOperand(graph::RotateOp op, Position position);
+  mlir::FailureOr<Computed> rotate(graph::RotateOp op, Position position);
   Position permutedOperand(graph::PermuteOp op, Position position);
   mlir::FailureOr<Computed> elementwise(mlir::Operation *op, const Position &position);
   mlir::FailureOr<Computed> contracted(mlir::Operation *op, const Position &position);
