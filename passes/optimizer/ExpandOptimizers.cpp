@@ -250,7 +250,7 @@ private:
   /// scale ← scale · min(1, limit / ‖scale·gradients‖₂), the norm over all gradients that the
   /// program uses together.
   void clip(OpBuilder &builder, double limit, function_ref<bool(StateOp)> steps) {
-    Value sum;
+    SmallVector<std::pair<Location, Value>> squaresOf;
     auto add = [&](Location location, StateOp gradient, OptimizerOp op) {
       const auto every = static_cast<double>(op.getEvery());
       GraphBuilder g(builder, location);
@@ -258,18 +258,27 @@ private:
       Value squares = g.sumAll(g.mul(grad, grad));
       if (every > 1)
         squares = g.mul(squares, 1.0 / (every * every));
-      sum = sum ? g.add(sum, squares) : squares;
+      squaresOf.emplace_back(location, squares);
+    };
+    // Behind all squares, so that few kernels add them all.
+    Value sum;
+    auto addUp = [&] {
+      for (auto [location, squares] : squaresOf)
+        sum = sum ? GraphBuilder(builder, location).add(sum, squares) : squares;
+      squaresOf.clear();
     };
     // What each rank has a part of, then what all have, so that all ranks add the same numbers.
     for (Share &share : shares)
       if (steps(share.members.front().state))
         add(share.gradient.getLoc(), share.gradient, share.members.front().form->op());
+    addUp();
     if (sum)
       sum = AllReduceOp::create(builder, module.getLoc(), sum.getType(), sum, Combiner::sum,
                                 shares.front().sharding.ranks);
     for (StateOp parameter : parameters)
       if (!shareFor(parameter) && steps(parameter))
         add(parameter.getLoc(), wholeGradient(parameter), formOf(parameter).op());
+    addUp();
     if (!sum)
       return;
     GraphBuilder g(builder, module.getLoc());
