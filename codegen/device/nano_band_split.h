@@ -223,12 +223,13 @@ NANO_DEVICE void productBySplitting(long long iteration, const BandOperands<S, y
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       using Result = typename S::Result;
-      Vec<float, 4> own, other;
+      Vec<float, 4> pieces[2];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const float low = sums[4 * c + j][2 * half], high = sums[4 * c + j][2 * half + 1];
-        own[j] = isOdd ? high : low;
-        other[j] = shuffleXor(isOdd ? low : high, 1);
+        const float other = shuffleXor(isOdd ? low : high, 1);
+        pieces[0][j] = isOdd ? other : low;
+        pieces[1][j] = isOdd ? high : other;
       }
       const int t = token + lane.group + 8 * half,
                 d = column + 32 * c + 8 * (lane.pair & 2) + 4 * isOdd;
@@ -238,7 +239,7 @@ NANO_DEVICE void productBySplitting(long long iteration, const BandOperands<S, y
 #pragma unroll
           for (int k = 0; k < yCount; ++k)
             store<4, 4 * int(sizeof(Result))>(&x.y[k].at(t, head, d + 8 * i),
-                                              to<Result>(i == int(isOdd) ? own : other));
+                                              to<Result>(pieces[i]));
     }
 }
 

@@ -69,20 +69,26 @@ NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isSco
   p.residentBlocks = blocks < ofRegisters ? blocks : ofRegisters;
   return p;
 }
-/// As few parts as leave room for two blocks of four warps, of like length; then most warps at a
-/// time in two blocks or more, of which one computes while another copies, and of such the largest
-/// blocks.
+/// Most warps at a time, of such plans the fewest parts, and of such the largest blocks of which
+/// there are two, so that one computes while another copies. Blocks have four warps or eight: one
+/// or two for each of a multiprocessor's schedulers, of which a block of six keeps two half idle.
+/// Parts of less than four steps, whose blocks would read most rows several times, are only for
+/// windows that shared memory has no room for otherwise.
 NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isScores) {
   const int window = int(divideUp(s.width - 1, 16)) + 1;
-  int part = window;
-  while (part > 1 && bandMatrixPlan(s, isScores, 4, part).residentBlocks < 2)
-    --part;
-  part = int(divideUp(window, divideUp(window, part)));
-  BandMatrixPlan best = bandMatrixPlan(s, isScores, 1, part);
-  for (int warps = 2; warps <= 8; ++warps)
-    if (const BandMatrixPlan p = bandMatrixPlan(s, isScores, warps, part);
-        p.residentBlocks >= 2 && p.residentBlocks * p.warps >= best.residentBlocks * best.warps)
-      best = p;
+  BandMatrixPlan best{};
+  for (int parts = 1; parts <= window; ++parts) {
+    const int part = int(divideUp(window, parts));
+    if (part < 4 && best.residentBlocks >= 2)
+      break;
+    for (int warps = 4; warps <= 8; warps += 4) {
+      const BandMatrixPlan p = bandMatrixPlan(s, isScores, warps, part);
+      const int more = p.residentBlocks * warps - best.residentBlocks * best.warps;
+      const bool areTwo = p.residentBlocks >= 2 && (best.residentBlocks < 2 || part == best.part);
+      if (p.residentBlocks > 0 && (best.residentBlocks == 0 || more > 0 || (more == 0 && areTwo)))
+        best = p;
+    }
+  }
   return best;
 }
 
