@@ -291,10 +291,17 @@ Computed RowEvaluator::iota(graph::IotaOp op, Position position) {
   Value number = arith::IndexCastOp::create(
       v.b, v.loc, coordinate.kind == Kind::Vector ? Type(v.vectorOf(i32)) : i32,
       coordinate.at.value);
+  // Numbers up to 2^24 are exact in f32, so that one conversion serves all lanes.
+  Type f32 = v.b.getF32Type();
+  if (coordinate.kind == Kind::Lanes && !element.isInteger(32) &&
+      shape[op.getDim()] <= int64_t(1) << 24) {
+    Value lanes = arith::SIToFPOp::create(v.b, v.loc, v.vectorOf(f32), v.laneNumbers());
+    number = v.addf(arith::SIToFPOp::create(v.b, v.loc, f32, number), lanes);
+    return {v.roundTo(element, number), coordinate.at.depth};
+  }
   if (coordinate.kind == Kind::Lanes)
     number = v.addi(number, v.laneNumbers());
   if (!element.isInteger(32)) {
-    Type f32 = v.b.getF32Type();
     number = arith::SIToFPOp::create(
         v.b, v.loc, VectorOps::isVector(number) ? Type(v.vectorOf(f32)) : f32, number);
   }
