@@ -232,7 +232,8 @@ module {
 // CHECK: nano.load @grad.head.part
 // CHECK: nano.load @grad.muon.bank0
 // CHECK: nano.load @grad.muon.bank1
-// CHECK: %[[PARTS:.*]] = nano.add
+// CHECK: %[[FIRST:.*]] = nano.add
+// CHECK-NEXT: %[[PARTS:.*]] = nano.add %[[FIRST]]
 // CHECK-NEXT: %[[ALL:.*]] = nano.all_reduce %[[PARTS]] over group : tensor<f32>
 // CHECK-NEXT: nano.load @grad.gain
 // CHECK: nano.add %[[ALL]]
