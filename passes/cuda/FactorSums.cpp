@@ -58,7 +58,21 @@ std::pair<Value, double> scaled(Value value) {
 /// the constants.
 bool isScaledSum(Value value) {
   const Value inner = scaled(value).first;
-  return inner && inner.hasOneUse() && (inner.getDefiningOp<arith::AddFOp>() || isScaledSum(inner));
+  return inner && inner.hasOneUse() &&
+         (isa_and_nonnull<arith::AddFOp, math::FmaOp>(inner.getDefiningOp()) || isScaledSum(inner));
+}
+
+/// Adds a term, to the one with the same factors where there is one.
+void addTerm(Sum &sum, Term term) {
+  auto isSame = [&](const Term &other) {
+    return other.factors.size() == term.factors.size() &&
+           std::is_permutation(other.factors.begin(), other.factors.end(), term.factors.begin());
+  };
+  Term *same = llvm::find_if(sum, isSame);
+  if (same == sum.end())
+    sum.push_back(std::move(term));
+  else
+    same->constant += term.constant;
 }
 
 /// Adds the value's summands times a number: those of sums that nothing else reads too.
@@ -69,6 +83,14 @@ void addTerms(Sum &sum, Value value, double factor, bool isRoot) {
       addTerms(sum, add.getRhs(), factor, false);
       return;
     }
+    if (auto fma = value.getDefiningOp<math::FmaOp>()) {
+      Term term{factor, {}};
+      multiply(term, fma.getA());
+      multiply(term, fma.getB());
+      addTerm(sum, std::move(term));
+      addTerms(sum, fma.getC(), factor, false);
+      return;
+    }
     if (isScaledSum(value)) {
       const auto [inner, number] = scaled(value);
       addTerms(sum, inner, factor * number, false);
@@ -77,15 +99,7 @@ void addTerms(Sum &sum, Value value, double factor, bool isRoot) {
   }
   Term term{factor, {}};
   multiply(term, value);
-  auto isSame = [&](const Term &other) {
-    return other.factors.size() == term.factors.size() &&
-           std::is_permutation(other.factors.begin(), other.factors.end(), term.factors.begin());
-  };
-  Term *same = llvm::find_if(sum, isSame);
-  if (same == sum.end())
-    sum.push_back(std::move(term));
-  else
-    same->constant += term.constant;
+  addTerm(sum, std::move(term));
 }
 
 /// Multiplications and additions that nobody needs once the sum of the terms is made another way.
@@ -99,11 +113,11 @@ size_t costOf(Operation *root, const Sum &terms) {
   for (size_t i = 0; i < dead.size(); ++i)
     for (Value operand : dead[i]->getOperands()) {
       Operation *op = operand.getDefiningOp();
-      if (isa_and_nonnull<arith::AddFOp, arith::MulFOp>(op) && !kept.contains(op) &&
+      if (isa_and_nonnull<arith::AddFOp, arith::MulFOp, math::FmaOp>(op) && !kept.contains(op) &&
           llvm::all_of(op->getUsers(), [&](Operation *user) { return dead.contains(user); }))
         dead.insert(op);
     }
-  return dead.size();
+  return dead.size() + llvm::count_if(dead, llvm::IsaPred<math::FmaOp>);
 }
 
 /// The sum by Horner's scheme: how many operations it takes or, with a builder, the sum itself.
@@ -196,17 +210,21 @@ static bool isInside(Value value) {
   if (!value.hasOneUse())
     return false;
   Operation *const user = *value.user_begin();
-  return isa<arith::AddFOp>(user) ||
+  auto fma = dyn_cast<math::FmaOp>(user);
+  return isa<arith::AddFOp>(user) || (fma && fma.getC() == value) ||
          (isa<arith::MulFOp>(user) && scaled(user->getResult(0)).first == value);
 }
 
-bool factorSums(Block &block) {
+/// Takes common factors out of the block's sums of products of f32, where that leaves fewer
+/// multiplications and additions. True when it has changed a sum; what that no longer needs is
+/// dead.
+static bool factorSums(Block &block) {
   bool changed = false;
   for (Operation &op : llvm::make_early_inc_range(block)) {
-    if (!isa<arith::AddFOp, arith::MulFOp>(op))
+    if (!isa<arith::AddFOp, arith::MulFOp, math::FmaOp>(op))
       continue;
     Value root = op.getResult(0);
-    if (!isFloat(root) || isInside(root) || !(isa<arith::AddFOp>(op) || isScaledSum(root)))
+    if (!isFloat(root) || isInside(root) || (isa<arith::MulFOp>(op) && !isScaledSum(root)))
       continue;
     Sum terms;
     addTerms(terms, root, /*factor=*/1, /*isRoot=*/true);
@@ -266,7 +284,9 @@ static Value productBefore(Operation *root, const Term &r, Value x) {
   return {};
 }
 
-void joinSlopes(Block &block) {
+/// x·(1 + r·(1 − x)) in products of f32, as in derivatives of σ(u)·y, becomes x + r·(x − x²), or
+/// where r·x is there x + r·x·(1 − x): one operation fewer, where nothing else reads 1 − x.
+static void joinSlopes(Block &block) {
   for (auto root : llvm::make_early_inc_range(block.getOps<arith::MulFOp>())) {
     if (!isFloat(root) || (root->hasOneUse() && isa<arith::MulFOp>(*root->user_begin())))
       continue;
@@ -294,6 +314,20 @@ void joinSlopes(Block &block) {
       break;
     }
   }
+}
+
+void shortenSums(Block &block) {
+  auto eraseDead = [&] {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  };
+  eraseDead();
+  // What sums had in common with one that is made another way is theirs alone then.
+  while (factorSums(block))
+    eraseDead();
+  joinSlopes(block);
+  eraseDead();
 }
 
 } // namespace nano::kernels

@@ -176,19 +176,8 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
                            : v.narrowed(v.splat(value), getElementTypeOrSelf(result.getType())));
   }
   func::ReturnOp::create(b, loc, returned);
-  // Widenings of what is stored narrow, and what sums were made of.
-  auto eraseDead = [&] {
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*entry)))
-      if (isOpTriviallyDead(&op))
-        op.erase();
-  };
-  eraseDead();
-  // The warps that compute it start the tensor cores' work besides: every instruction counts. What
-  // sums had in common with one that is made another way is theirs alone then.
-  while (factorSums(*entry))
-    eraseDead();
-  joinSlopes(*entry);
-  eraseDead();
+  // The warps that compute it start the tensor cores' work besides: every instruction counts.
+  shortenSums(*entry);
   return success();
 }
 
