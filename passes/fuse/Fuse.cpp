@@ -12,9 +12,10 @@
 // in it and not written out by an earlier one; two groups that read the same large tensor join when
 // neither depends on the other, because it is then read once. A join never adds bytes: the only
 // work that is done twice is that of the cheap ops named above. Where kernels may do both, sums of
-// columns then join the group that reduces along the rows that they read. Last, where one group
-// writes for another a tensor that an op or two make from narrower ones, the other computes it
-// again.
+// columns then join the group that reduces along the rows that they read. Last, where all groups
+// that read another's tensor convert it to one narrower type, that is what is written; and where
+// one group writes for another a tensor that an op or two make from narrower ones, the other
+// computes it again.
 //
 // It runs after the passes that change what is computed. Products, attention, embedding gradients,
 // scans and collectives stay as they are; reshapes, slices and concats stay outside as views,
@@ -73,6 +74,7 @@ public:
     joinSiblings();
     if (bothSums)
       joinColumnSums();
+    writeNarrow();
     computeNarrowAgain();
     return emit();
   }
@@ -241,6 +243,46 @@ private:
       more += held.inputs.contains(input) ? 0 : bytesOf(input);
     const int64_t saved = held.bytes() + large.bytes() - all.bytes();
     return more < saved ? saved : 0;
+  }
+
+  /// Has a group write what the others make of its tensors first: where each of them converts one
+  /// to the same narrower type, that one.
+  void writeNarrow() {
+    SmallVector<CastOp> replaced;
+    for (Operation &op : block)
+      if (isFusible(&op) && !isCheap(&op) && op.getNumResults() == 1 &&
+          bytesOf(op.getResult(0)) >= siblingBytes)
+        convertHere(&op, replaced);
+    for (CastOp cast : replaced) {
+      groupOf.erase(cast);
+      cast->erase();
+    }
+  }
+  void convertHere(Operation *op, SmallVector<CastOp> &replaced) {
+    const int64_t id = find(op);
+    SmallVector<CastOp> conversions;
+    for (Operation *user : op->getUsers()) {
+      if (find(user) == id)
+        continue;
+      auto cast = dyn_cast<CastOp>(user);
+      if (!cast || !isFusible(cast) || bytesOf(cast) >= bytesOf(op->getResult(0)) ||
+          (!conversions.empty() && cast.getType() != conversions.front().getType()))
+        return;
+      conversions.push_back(cast);
+    }
+    if (conversions.empty())
+      return;
+    CastOp first = conversions.front();
+    for (CastOp conversion : conversions) {
+      llvm::erase(groups[find(conversion)].ops, conversion);
+      if (conversion == first)
+        continue;
+      conversion.replaceAllUsesWith(first.getResult());
+      replaced.push_back(conversion);
+    }
+    groupOf[first] = groupOf.lookup(op);
+    SmallVector<Operation *> &members = groups[id].ops;
+    members.insert(std::next(llvm::find(members, op)), first);
   }
 
   /// Whether nothing overwrites the tensor behind another reader's back, as a store does a state.
