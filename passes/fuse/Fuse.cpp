@@ -176,11 +176,13 @@ private:
       SmallVector<int64_t> ids = readers.takeVector();
       llvm::sort(ids,
                  [&](int64_t x, int64_t y) { return groups[x].firstIndex < groups[y].firstIndex; });
-      for (size_t i = 0; i + 1 < ids.size(); ++i) {
-        int64_t a = find(ids[i]), b = find(ids[i + 1]);
-        if (a != b && groups[b].firstIndex - groups[a].lastIndex <= joinDistance)
-          tryJoin(a, b);
-      }
+      // With the next one that it can be a kernel with.
+      for (size_t i = 0; i < ids.size(); ++i)
+        for (size_t j = i + 1; j < ids.size(); ++j) {
+          int64_t a = find(ids[i]), b = find(ids[j]);
+          if (a == b || groups[b].firstIndex - groups[a].lastIndex > joinDistance || tryJoin(a, b))
+            break;
+        }
     }
   }
 

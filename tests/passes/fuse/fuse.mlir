@@ -305,6 +305,22 @@ nano.program @siblings(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64xf
 
 // -----
 
+// A reader shares a kernel with the next one that can be a kernel with it: sums of columns stand between two that go along rows.
+// CHECK-LABEL: nano.program @siblings_apart
+// CHECK:       nano.fused({{.*}}) : (tensor<64x64x96xf32>) -> tensor<64x96xf32>
+// CHECK:       %[[BOTH:.*]]:2 = nano.fused(%arg0) : (tensor<4096x96xf32>) -> (tensor<4096x96xf32>, tensor<4096xf32>) {
+// CHECK:       nano.return %[[BOTH]]#0, %{{.*}}, %[[BOTH]]#1
+nano.program @siblings_apart(%x: tensor<4096x96xf32>) -> (tensor<4096x96xf32>, tensor<96xf32>, tensor<4096xf32>) {
+  %m = nano.reduce max %x dims [1] : tensor<4096x96xf32> -> tensor<4096xf32>
+  %w = nano.broadcast %m dims [0] : tensor<4096xf32> -> tensor<4096x96xf32>
+  %a = nano.sub %x, %w : tensor<4096x96xf32>
+  %b = nano.reduce sum %x dims [0] : tensor<4096x96xf32> -> tensor<96xf32>
+  %c = nano.reduce sum %x dims [1] : tensor<4096x96xf32> -> tensor<4096xf32>
+  nano.return %a, %b, %c : tensor<4096x96xf32>, tensor<96xf32>, tensor<4096xf32>
+}
+
+// -----
+
 // A sum over many rows is split into a fixed number of parts, whatever the number of threads.
 // CHECK-LABEL: nano.program @bias_gradient
 // CHECK:       %[[V:.*]] = nano.reshape %arg0 : tensor<4096x96xf32> -> tensor<64x64x96xf32>
