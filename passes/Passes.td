@@ -388,7 +388,8 @@ def Fuse : Pass<"nano-fuse", "::mlir::ModuleOp"> {
     ops named above. Where all that read a group's tensor convert it to one narrower type, the group writes that. Last, where a group would write for another a tensor that an op or two make from tensors of fewer bytes, as x − mean in f32 from bf16 x, the other makes it again. Products, attention, gradients of embeddings, scans and collectives stay as they are.
 
     With `both-sums` a group that sums the columns of rows also joins one that reduces along them, where it reads little else than that one reads and writes, and threads have the registers to hold both: the
-    gradients of a norm's weight and bias, and of the bias of a product before it, come out of the pass that makes the gradient of the norm's input.
+    gradients of a norm's weight and bias, and of the bias of a product before it, come out of the pass that makes the gradient of the norm's input. So it does where the group also leaves
+    its rows transposed and none of their elements waits for a reduction, as 8-bit gradients do with their rows' largest: such a kernel goes tile by tile and holds no rows.
   }];
   let options = [
     Option<"bothSums", "both-sums", "bool", "false", "kernels may reduce along rows and sum columns in one pass">,

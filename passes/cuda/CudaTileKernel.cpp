@@ -5,6 +5,7 @@
 #include "ir/graph/TableOps.h"
 #include "passes/cuda/CudaRowKernel.h"
 #include "passes/cuda/CudaThreadCode.h"
+#include "passes/cuda/FactorSums.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -14,25 +15,34 @@ using namespace mlir;
 namespace nano::kernels {
 
 namespace {
+/// Chains of additions over the groups' sums of a column.
+constexpr int64_t sumsAtOnce = 4;
+
 class CudaTileKernel : CudaThreadCode {
 public:
   CudaTileKernel(KernelFrame &frame, const RowForm &form, const CudaTiles &tiles)
       : CudaThreadCode(frame), form(form), tiles(tiles) {
     for (auto [i, value] : llvm::enumerate(yielded))
-      (elementsOf(value) == form.elements() ? tileOutputs : rowOutputs).push_back(i);
+      (elementsOf(value) == form.elements() ? tileOutputs
+       : isAfterColumnReduce(value, form)   ? columnOutputs
+                                            : rowOutputs)
+          .push_back(i);
     for (BlockArgument argument : frame.task.getBody().front().getArguments())
-      if (elementsOf(argument) == form.iterations && elementsOf(argument) > 1 && isOfRows(argument))
+      if (elementsOf(argument) == allRows() && elementsOf(argument) > 1 && isOfRows(argument))
         rowOperands.push_back(argument);
   }
 
   LogicalResult emit() {
     frame.iterations = tiles.iterations(form);
     frame.threads = tiles.threads;
-    Value thread = called("thread", "threadIndex", v.b.getIndexType(), {});
-    group = named("group", [&] { return e.div({thread, 0}, tiles.group()); });
-    lane = named("lane", [&] { return e.rem({thread, 0}, tiles.group()); });
+    thread = {called("thread", "threadIndex", v.b.getIndexType(), {}), 0};
+    group = named("group", [&] { return e.div(thread, tiles.group()); });
+    lane = named("lane", [&] { return e.rem(thread, tiles.group()); });
     openTiles(tiles);
-    return tiles.kind == CudaTiles::Kind::Tile ? emitOne() : emitStrip();
+    if (failed(tiles.kind == CudaTiles::Kind::Tile ? emitOne() : emitStrip()))
+      return failure();
+    v.b.getBlock()->getParentOp()->walk([](Block *block) { shortenSums(*block); });
+    return success();
   }
 
 private:
@@ -58,7 +68,8 @@ private:
 
   int64_t groups() const { return tiles.groups(); }
   int64_t turns() const { return tiles.rows / groups(); }
-  Digit rowDigit(Index row) const { return {form.iterations, RowEvaluator::uniform(row)}; }
+  int64_t allRows() const { return form.iterations * form.rows; }
+  Digit rowDigit(Index row) const { return {allRows(), RowEvaluator::uniform(row)}; }
 
   /// An iteration is a tile.
   LogicalResult emitOne() {
@@ -73,12 +84,40 @@ private:
     return emitTile(firstColumn);
   }
 
-  /// An iteration is a row; the block walks over its rows' columns, then stores what is one number
-  /// a row.
+  /// An iteration is a row, or where columns are summed as many as a sum has.
   LogicalResult emitStrip() {
-    frame.blockIterations = tiles.rows;
-    firstRow = {frame.begin, 0};
-    lastRow = frame.end;
+    if (form.columnReduces.empty()) {
+      frame.blockIterations = tiles.rows;
+      firstRow = {frame.begin, 0};
+      lastRow = frame.end;
+      return emitStripRows();
+    }
+    frame.blockIterations = 1;
+    frame.residentBlocks = tiles.blocks;
+    openColumnSums();
+    if (failed(clearColumnSums()))
+      return failure();
+    Index first = named("firstRow", [&] { return e.mul({frame.begin, 0}, form.rows); });
+    lastRow = named("lastRow", [&] { return e.add(first, e.constant(form.rows)).value; });
+    if (form.rows <= tiles.rows) {
+      firstRow = first;
+      if (failed(emitStripRows()))
+        return failure();
+    } else {
+      FailureOr<SmallVector<Value>> walked = loop(
+          v.index(0), v.index(form.rows), tiles.rows, 0, {}, [&](Index at, MutableArrayRef<Value>) {
+            firstRow = named("stripRow", [&] { return e.add(first, at); });
+            return emitStripRows();
+          });
+      if (failed(walked))
+        return failure();
+    }
+    return storeColumns();
+  }
+
+  /// The block walks over the columns of `tiles.rows` rows, then stores what is one number a row.
+  LogicalResult emitStripRows() {
+    partials.clear();
     for (graph::ReduceOp reduce : form.rowReduces) {
       Value memory = named("partials", [&] { return numbers(turns(), v.b.getF32Type()); });
       partials.push_back(memory);
@@ -171,8 +210,15 @@ private:
   /// A strip's tile, whose operands have been read. The next one's are on their way while it is
   /// written.
   LogicalResult emitStripTile(Index firstColumn) {
+    for (ColumnSum &sum : columnSums)
+      storeRegister(v.splat(identity(sum.reduce)), sum.ofThread, v.index(0));
     if (failed(compute(e.constant(0), placeIn(firstColumn))))
       return failure();
+    for (const ColumnSum &sum : columnSums) {
+      Index at = e.add(e.mul(group, tiles.columns), e.mul(lane, tiles.lanes));
+      e.moveTo(e.depth());
+      v.store(memref::LoadOp::create(v.b, v.loc, sum.ofThread, v.index(0)), sum.ofTile, at.value);
+    }
     if (form.columns > tiles.columns) {
       Index next = named("next", [&] { return e.add(firstColumn, e.constant(tiles.columns)); });
       e.moveTo(e.depth());
@@ -182,8 +228,103 @@ private:
         return failure();
     }
     storeTile(firstColumn);
+    if (failed(addTile(firstColumn)))
+      return failure();
     called("", "syncBlock", Type(), {});
     return success();
+  }
+
+  //===- Sums of columns ---------------------------------------------------===//
+
+  /// A sum or maximum of columns while it is made: of a thread's rows of a tile, in registers; of
+  /// each group's; and of all rows of the block so far.
+  struct ColumnSum {
+    graph::ReduceOp reduce;
+    Value ofThread, ofTile, ofBlock;
+  };
+
+  void openColumnSums() {
+    for (graph::ReduceOp reduce : form.columnReduces) {
+      ColumnSum sum;
+      sum.reduce = reduce;
+      sum.ofThread = named("sums", [&] { return registers(v.b.getF32Type(), 1); });
+      sum.ofTile = named(
+          "tileSums", [&] { return frame.allocate(groups() * tiles.columns, v.b.getF32Type()); });
+      sum.ofBlock = named("columnSums", [&] {
+        return frame.allocate(llvm::alignTo(form.columns, tiles.columns), v.b.getF32Type());
+      });
+      columnSums.push_back(sum);
+    }
+  }
+
+  /// So many columns, shared out among the threads.
+  LogicalResult overColumns(int64_t count, llvm::function_ref<LogicalResult(Index at)> body) {
+    return LogicalResult(loop(thread.value, v.index(count), tiles.threads, 0, {},
+                              [&](Index at, MutableArrayRef<Value>) { return body(at); }));
+  }
+
+  /// No sum has a row yet. What is written here is read behind a barrier.
+  LogicalResult clearColumnSums() {
+    return overColumns(llvm::alignTo(form.columns, tiles.columns), [&](Index at) {
+      for (const ColumnSum &sum : columnSums)
+        v.store(identity(sum.reduce), sum.ofBlock, at.value);
+      return success();
+    });
+  }
+
+  /// Adds the groups' sums of the tile's columns, in order, to those of the rows before; between
+  /// two barriers.
+  LogicalResult addTile(Index firstColumn) {
+    if (columnSums.empty())
+      return success();
+    return overColumns(tiles.columns, [&](Index at) -> LogicalResult {
+      Index column = e.add(firstColumn, at);
+      e.moveTo(e.depth());
+      for (const ColumnSum &sum : columnSums) {
+        // Several sums at a time: each waits for its last addition.
+        const int64_t chains = groups() % sumsAtOnce == 0 ? sumsAtOnce : 1;
+        SmallVector<Value> parts{v.loadScalar(sum.ofBlock, column.value)};
+        for (int64_t i = 1; i < chains; ++i)
+          parts.push_back(identity(sum.reduce));
+        FailureOr<SmallVector<Value>> all =
+            loop(v.index(0), v.index(groups()), chains, groups() / chains, parts,
+                 [&](Index each, MutableArrayRef<Value> parts) {
+                   for (auto [i, part] : llvm::enumerate(parts)) {
+                     Index place =
+                         e.add(e.mul(e.add(each, e.constant(int64_t(i))), tiles.columns), at);
+                     e.moveTo(e.depth());
+                     part = combine(isSum(sum.reduce), part, v.loadScalar(sum.ofTile, place.value));
+                   }
+                   return success();
+                 });
+        if (failed(all))
+          return failure();
+        v.store(combineAll(isSum(sum.reduce), *all), sum.ofBlock, column.value);
+      }
+      return success();
+    });
+  }
+
+  /// What the sums come to, behind a barrier.
+  LogicalResult storeColumns() {
+    e.held.clear();
+    const Digit iteration{form.iterations, RowEvaluator::uniform({frame.begin, 0})};
+    FailureOr<SmallVector<Value>> stored = loop(
+        e.mul(thread, tiles.lanes).value, v.index(form.columns), tiles.threads * tiles.lanes, 0, {},
+        [&](Index at, MutableArrayRef<Value>) -> LogicalResult {
+          if (form.columns % tiles.lanes != 0)
+            e.mask = v.maskBelow(v.sub(v.index(form.columns), at.value));
+          Position position{iteration, {form.columns, RowEvaluator::lanes(at, /*aligned=*/true)}};
+          for (const ColumnSum &sum : columnSums) {
+            graph::ReduceOp reduce = sum.reduce;
+            e.define(reduce.getResult(), position,
+                     v.roundTo(elementType(reduce), v.load(sum.ofBlock, at.value)));
+          }
+          LogicalResult result = storeOutputs(columnOutputs, position);
+          e.mask = {};
+          return result;
+        });
+    return failure(failed(stored));
   }
 
   void storeTile(Index firstColumn) {
@@ -202,8 +343,9 @@ private:
     SmallVector<Value> roots;
     for (unsigned i : tileOutputs)
       roots.push_back(yielded[i]);
-    for (graph::ReduceOp reduce : form.rowReduces)
-      roots.push_back(reduce.getX());
+    for (auto reduces : {ArrayRef(form.rowReduces), ArrayRef(form.columnReduces)})
+      for (graph::ReduceOp reduce : reduces)
+        roots.push_back(reduce.getX());
     loads = loadsOf(roots, form.elements());
     memories.clear();
     rowMemories.clear();
@@ -296,6 +438,14 @@ private:
       Value before = memref::LoadOp::create(v.b, v.loc, memory, turn.value);
       memref::StoreOp::create(v.b, v.loc, combine(isSum(op), before, number), memory, turn.value);
     }
+    for (const ColumnSum &sum : columnSums) {
+      e.moveTo(e.depth());
+      Value total = memref::LoadOp::create(v.b, v.loc, sum.ofThread, v.index(0));
+      if (failed(addTo(total, sum.reduce, position)))
+        return failure();
+      e.moveTo(e.depth());
+      storeRegister(total, sum.ofThread, v.index(0));
+    }
     placeInTiles(tiles, localRow, local);
     return storeOutputs(tileOutputs, position);
   }
@@ -336,12 +486,13 @@ private:
 
   const RowForm &form;
   const CudaTiles &tiles;
-  SmallVector<unsigned> tileOutputs, rowOutputs;
+  SmallVector<unsigned> tileOutputs, rowOutputs, columnOutputs;
   SmallVector<Value> rowOperands;           ///< one number a row, the same in all columns
   SmallVector<Value> loads;                 ///< operands and gathers of a number an element
   SmallVector<Value> memories, rowMemories; ///< their registers: a vector or a number a row
   SmallVector<Value> partials;              ///< of each row reduction: a number a turn
-  Index group, lane, firstRow;
+  SmallVector<ColumnSum> columnSums;
+  Index thread, group, lane, firstRow;
   Value lastRow; ///< the first one that does not exist
 };
 } // namespace

@@ -30,6 +30,9 @@ constexpr int64_t tileColumns = 128, stripColumns = 256;
 constexpr int64_t fewRowBytes = 56 * 1024, mostRowBytes = 100 * 1024;
 /// A strip's block has more threads: it runs for long, and the last blocks run alone.
 constexpr int64_t tileThreads = 256, stripThreads = 512;
+/// Registers for operands and sums of columns with which two blocks of a multiprocessor spill none,
+/// if they gather one output of one strip each.
+constexpr int64_t mostHeldBySums = 24;
 /// Operands of which a thread has several rows' elements in registers.
 constexpr int64_t mostOperandsAhead = 4;
 
@@ -47,27 +50,32 @@ public:
   Choice(step::TaskOp task, const RowForm &form) : task(task), form(form) {}
 
   std::optional<CudaTiles> make() {
-    if (!form.columnReduces.empty())
-      return no("adds up columns and so has no rows at hand to gather");
-    if (form.kind != RowForm::Kind::Rows || form.rows != 1 || form.columns == 1)
+    if (form.kind != RowForm::Kind::Rows || form.columns == 1)
       return no("does not compute it row by row");
     if (!findOutputs())
       return std::nullopt;
     layout = CudaRowLayout::of(task, form);
     result.lanes = layout.lanes;
+    const bool addsColumns = !form.columnReduces.empty();
+    if (addsColumns && !isElementwise())
+      return no("adds up columns of what it knows of whole rows only, and so has none to gather");
     if (!(isElementwise() ? chooseTile() : chooseRows()))
       return std::nullopt;
-    result.isWhole = form.iterations % result.rows == 0;
+    // A block's rows are those that an iteration sums, or as many as it gathers.
+    const int64_t blockRows = addsColumns ? form.rows : form.iterations;
+    result.isWhole = blockRows % result.rows == 0;
     for (CudaTiles::Output &output : result.outputs) {
-      if (output.matrixRows && output.matrixRows % result.rows != 0)
+      if (output.matrixRows &&
+          (output.matrixRows % result.rows != 0 || (addsColumns && !result.isWhole)))
         return no("gathers " + std::to_string(result.rows) +
                   " rows at a time, of which matrices of " + std::to_string(output.matrixRows) +
                   " rows are no multiple");
       Value memref = task.getOuts()[output.index];
       int64_t bytes = step::elementBytes(typeOf(output));
       output.alignment =
-          std::min(alignmentOf(memref),
-                   lowestBit((output.stride | output.matrixStride | result.rows) * bytes));
+          std::min(alignmentOf(memref), lowestBit((output.stride | output.matrixStride |
+                                                   result.rows | (addsColumns ? form.rows : 0)) *
+                                                  bytes));
     }
     return result;
   }
@@ -111,24 +119,29 @@ private:
     return !result.outputs.empty();
   }
 
-  /// True when no element depends on a row reduction or on other columns of its row, so that a row
-  /// need not be at hand as a whole.
+  /// True when no element depends on a reduction or on other columns of its row, so that a row need
+  /// not be at hand as a whole.
   bool isElementwise() {
     Block &body = task.getBody().front();
     if (!body.getOps<graph::RotateOp>().empty() || !body.getOps<graph::PermuteOp>().empty())
       return false;
-    for (graph::ReduceOp reduce : form.rowReduces) {
-      bool isPlain = reduce.getCombiner() == graph::Combiner::sum ||
-                     reduce.getCombiner() == graph::Combiner::max;
-      if (!isPlain || pickedBy(reduce) || isAfterRowReduce(reduce.getX(), form))
-        return false;
-    }
+    auto isAfterReduce = [&](Value value) {
+      return isAfterRowReduce(value, form) || isAfterColumnReduce(value, form);
+    };
+    for (auto reduces : {ArrayRef(form.rowReduces), ArrayRef(form.columnReduces)})
+      for (graph::ReduceOp reduce : reduces) {
+        bool isPlain = reduce.getCombiner() == graph::Combiner::sum ||
+                       reduce.getCombiner() == graph::Combiner::max;
+        if (!isPlain || pickedBy(reduce) || isAfterReduce(reduce.getX()))
+          return false;
+      }
     for (auto [out, value] : llvm::zip(task.getOuts(), body.getTerminator()->getOperands())) {
-      if (elementsOf(value) == form.elements() ? isAfterRowReduce(value, form)
-                                               : elementsOf(value) != form.iterations)
+      if (elementsOf(value) == form.elements() ? isAfterReduce(value)
+          : isAfterColumnReduce(value, form)   ? isAfterRowReduce(value, form)
+                                               : elementsOf(value) != form.iterations * form.rows)
         return false;
-      // One number a row is written when all threads of the row have read what is overwritten, but
-      // other tiles may not have.
+      // Numbers of rows and columns are written when all threads of a block have read what is
+      // overwritten, but other blocks may not have.
       if (elementsOf(value) != form.elements() &&
           llvm::any_of(task.getIns(), [&, out = out](Value in) { return mayOverlap(in, out); }))
         return false;
@@ -136,7 +149,8 @@ private:
     return true;
   }
 
-  bool hasRowOutputs() {
+  /// True when it writes numbers of rows or columns.
+  bool writesNumbers() {
     return llvm::any_of(task.getBody().front().getTerminator()->getOperands(),
                         [&](Value value) { return elementsOf(value) != form.elements(); });
   }
@@ -177,7 +191,7 @@ private:
   }
 
   bool chooseTile() {
-    result.kind = hasRowOutputs() ? CudaTiles::Kind::Strip : CudaTiles::Kind::Tile;
+    result.kind = writesNumbers() ? CudaTiles::Kind::Strip : CudaTiles::Kind::Tile;
     bool isStrip = result.kind == CudaTiles::Kind::Strip;
     result.columns = std::clamp<int64_t>(llvm::PowerOf2Ceil(form.columns), result.lanes,
                                          std::max(tileColumns, result.lanes));
@@ -195,7 +209,21 @@ private:
     result.rows = std::max(result.rows, result.groups());
     int64_t turns = result.rows / result.groups();
     result.ahead = isStrip ? turns : std::min(result.ahead, turns);
+    if (!form.columnReduces.empty())
+      result.blocks =
+          result.outputs.size() == 1 && form.rows <= result.rows && heldBySums() <= mostHeldBySums
+              ? 2
+              : 1;
     return isPossible();
+  }
+
+  /// Registers of a thread for operands and sums of columns.
+  int64_t heldBySums() {
+    int64_t bytes = 0;
+    for (Value operand : distinctOperands(task))
+      if (llvm::is_contained(task.getIns(), operand) && elementsOf(operand) == form.elements())
+        bytes += step::elementBytes(cast<MemRefType>(operand.getType()).getElementType());
+    return result.lanes * (result.ahead * bytes / 4 + int64_t(form.columnReduces.size()));
   }
 
   bool chooseRows() {
@@ -292,7 +320,8 @@ bool hasTransposedOutputs(step::TaskOp task) {
                       [](Value out) { return liesTransposed(cast<MemRefType>(out.getType())); });
 }
 
-bool isAfterRowReduce(Value value, const RowForm &form) {
+/// True when the value is computed from what one of `reduces` leaves.
+static bool isAfter(Value value, ArrayRef<graph::ReduceOp> reduces) {
   llvm::DenseSet<Value> seen;
   SmallVector<Value> pending{value};
   while (!pending.empty()) {
@@ -300,11 +329,15 @@ bool isAfterRowReduce(Value value, const RowForm &form) {
     Operation *op = next.getDefiningOp();
     if (!op || !seen.insert(next).second)
       continue;
-    if (form.isRowReduce(op))
+    if (llvm::is_contained(reduces, op))
       return true;
     llvm::append_range(pending, op->getOperands());
   }
   return false;
+}
+bool isAfterRowReduce(Value value, const RowForm &form) { return isAfter(value, form.rowReduces); }
+bool isAfterColumnReduce(Value value, const RowForm &form) {
+  return isAfter(value, form.columnReduces);
 }
 
 } // namespace nano::kernels

@@ -10,9 +10,10 @@ struct CudaRowLayout;
 
 struct CudaTiles {
   /// Tile: a block computes `rows` rows × `columns` columns; tiles are the launch's iterations.
-  /// Strip: a block computes `rows` whole rows, tile by tile; for row reductions that no element
-  /// depends on, which a row's threads carry from tile to tile.
-  /// Rows: a block gathers `rows` whole rows, each computed as in a row kernel.
+  /// Strip: a block computes `rows` whole rows, tile by tile; for reductions that no element
+  /// depends on. A row's threads carry those of rows from tile to tile; where columns are summed, a
+  /// block goes through all rows of an iteration, `rows` at a time, and has the sums in shared
+  /// memory. Rows: a block gathers `rows` whole rows, each computed as in a row kernel.
   enum class Kind { Tile, Strip, Rows };
   Kind kind = Kind::Tile;
 
@@ -32,6 +33,7 @@ struct CudaTiles {
   int64_t lanes = 8;     ///< elements of one access
   int64_t threads = 256; ///< Tile, Strip: of a block
   int64_t ahead = 1;     ///< Tile, Strip: rows whose operands a thread reads before it computes
+  int64_t blocks = 0;    ///< that a multiprocessor must have registers for; 0: any number
   bool isWhole = false;  ///< every block has all of its rows
 
   /// How the task's outputs that lie transposed can be written by its own kernel; nothing when
@@ -70,7 +72,8 @@ bool liesTransposed(mlir::MemRefType type);
 /// True when an output does.
 bool hasTransposedOutputs(step::TaskOp task);
 
-/// True when the value is computed from a row reduction.
+/// True when the value is computed from a row reduction, or from a column reduction.
 bool isAfterRowReduce(mlir::Value value, const RowForm &form);
+bool isAfterColumnReduce(mlir::Value value, const RowForm &form);
 
 } // namespace nano::kernels

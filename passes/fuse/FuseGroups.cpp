@@ -2,6 +2,7 @@
 #include "passes/fuse/FuseGroups.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/RowOps.h"
 #include "ir/graph/ShapeOps.h"
 #include "ir/graph/Values.h"
 
@@ -14,6 +15,9 @@ namespace nano::fuse {
 /// holds for each of its own, in numbers of 32 bits: operands and sums.
 constexpr int64_t mostBothColumns = 4096;
 constexpr double mostBothHeld = 10;
+/// Shared memory for the sums of columns of a kernel that also writes its rows transposed, beside
+/// what it gathers.
+constexpr int64_t mostStripBytes = 32 * 1024;
 
 /// They are pointers in registers and streams in the cache.
 const size_t Groups::maxOperands = 40;
@@ -197,7 +201,39 @@ Groups::Large Groups::largeOf(ArrayRef<int64_t> ids) {
   return found;
 }
 
+bool Groups::fitsStrips(int64_t a, int64_t b, Space space) {
+  SmallVector<Operation *> ops(groups[a].ops);
+  llvm::append_range(ops, groups[b].ops);
+  llvm::sort(ops,
+             [&](Operation *x, Operation *y) { return groupOf.lookup(x) < groupOf.lookup(y); });
+  bool isTurned = false;
+  int64_t sums = 0;
+  llvm::SmallDenseSet<Operation *> ofRows; // row reductions, and what is computed from them
+  for (Operation *op : ops) {
+    auto reduce = dyn_cast<ReduceOp>(op);
+    const bool isPlain =
+        !reduce ||
+        ((reduce.getCombiner() == Combiner::sum || reduce.getCombiner() == Combiner::max) &&
+         !pickedBy(reduce));
+    const bool isAfterRows = llvm::any_of(op->getOperands(), [&](Value operand) {
+      return operand.getDefiningOp() && ofRows.contains(operand.getDefiningOp());
+    });
+    if (!isPlain || isa<RotateOp, PermuteOp>(op) ||
+        (isAfterRows && spaceOf(op).elements() == space.elements()))
+      return false;
+    if (isColumnReduce(op) && columnSizes(reduce)[2] != space.columns)
+      return false;
+    sums += isColumnReduce(op) ? 1 : 0;
+    if (isAfterRows || (reduce && !isColumnReduce(op)))
+      ofRows.insert(op);
+    isTurned |= llvm::any_of(op->getUsers(), llvm::IsaPred<TransposeOp>);
+  }
+  return isTurned && 4 * space.columns * sums <= mostStripBytes;
+}
+
 bool Groups::canSumBothWays(int64_t a, int64_t b, Space space) {
+  if (fitsStrips(a, b, space))
+    return true;
   if (space.columns > mostBothColumns)
     return false;
   int64_t bytes = 0;

@@ -75,6 +75,9 @@ private:
   /// True when threads can hold what one kernel of both, which reduces along rows and sums columns,
   /// would read and add up.
   bool canSumBothWays(int64_t a, int64_t b, Space space);
+  /// True when such a kernel writes rows transposed, which it gathers tile by tile: no element
+  /// waits for its row's reduction, so that threads hold no rows.
+  bool fitsStrips(int64_t a, int64_t b, Space space);
   bool outputsFit(llvm::ArrayRef<mlir::Operation *> ops, Space space, int64_t a, int64_t b);
 };
 

@@ -394,7 +394,7 @@ constexpr const char *loss = R"(
   }
 )";
 
-/// Column reductions walk the rows in another order.
+/// All rows are one sum.
 constexpr const char *columns = R"(
   %x = step.buffer "x" : memref<40x72xf32>
   %m = step.buffer "m" : memref<72xf32>
@@ -405,6 +405,78 @@ constexpr const char *columns = R"(
     %0 = nano.reduce sum %a dims [0] : tensor<40x72xf32> -> tensor<72xf32>
     %1 = nano.cast %a : tensor<40x72xf32> -> tensor<40x72xf8E4M3FN>
     nano.yield %0, %1 : tensor<72xf32>, tensor<40x72xf8E4M3FN>
+  }
+)";
+
+/// Of `blocks` times `rows` rows of bf16 x and y: p = x·y in rows and transposed, in two types, or
+/// in bf16 as matrices of `rows` rows; the sums of the columns of p and, over as many rows, the
+/// largest y; and of each row the largest |p|.
+std::string summed(int64_t blocks, int64_t rows, int64_t columns, bool isBatch) {
+  std::string text = R"(
+  %x = step.buffer "x" : memref<FULLxbf16>
+  %y = step.buffer "y" : memref<FULLxbf16>
+  %m = step.buffer "m" : memref<ROWSxf32>
+  %s = step.buffer "s" : memref<SUMSxf32>
+  %l = step.buffer "l" : memref<SUMSxf32>
+  %p = step.buffer "p" : memref<FULLxOTHER>
+  %b = step.buffer "t" : memref<TALLxFIRST>
+  %t = step.view %b : memref<TALLxFIRST> to memref<FULLxFIRST, strided<STRIDES>>
+  %d = step.buffer "u" : memref<TALLxOTHER>
+  %u = step.view %d : memref<TALLxOTHER> to memref<FULLxOTHER, strided<STRIDES>>
+  step.task ins(%x, %y) outs(%m, %s, %l, %p, %t, %u) : (memref<FULLxbf16>, memref<FULLxbf16>) -> (memref<ROWSxf32>, memref<SUMSxf32>, memref<SUMSxf32>, memref<FULLxOTHER>, memref<FULLxFIRST, strided<STRIDES>>, memref<FULLxOTHER, strided<STRIDES>>) {
+  ^bb0(%0: tensor<FULLxbf16>, %1: tensor<FULLxbf16>):
+    %2 = nano.cast %0 : tensor<FULLxbf16> -> tensor<FULLxf32>
+    %3 = nano.cast %1 : tensor<FULLxbf16> -> tensor<FULLxf32>
+    %4 = nano.mul %2, %3 : tensor<FULLxf32>
+    %5 = nano.abs %4 : tensor<FULLxf32>
+    %6 = nano.reduce max %5 dims [LAST] : tensor<FULLxf32> -> tensor<ROWSxf32>
+    %7 = nano.reshape %4 : tensor<FULLxf32> -> tensor<CUBExf32>
+    %8 = nano.reduce sum %7 dims [1] : tensor<CUBExf32> -> tensor<SUMSxf32>
+    %9 = nano.reshape %3 : tensor<FULLxf32> -> tensor<CUBExf32>
+    %10 = nano.reduce max %9 dims [1] : tensor<CUBExf32> -> tensor<SUMSxf32>
+    %11 = nano.cast %4 : tensor<FULLxf32> -> tensor<FULLxFIRST>
+    %12 = nano.cast %4 : tensor<FULLxf32> -> tensor<FULLxOTHER>
+    nano.yield %6, %8, %10, %12, %11, %12 : tensor<ROWSxf32>, tensor<SUMSxf32>, tensor<SUMSxf32>, tensor<FULLxOTHER>, tensor<FULLxFIRST>, tensor<FULLxOTHER>
+  }
+)";
+  const std::string b = std::to_string(blocks), r = std::to_string(rows),
+                    c = std::to_string(columns), all = std::to_string(blocks * rows),
+                    cube = b + "x" + r + "x" + c;
+  const std::pair<const char *, std::string> words[] = {
+      {"FULL", isBatch ? cube : all + "x" + c},
+      {"CUBE", cube},
+      {"ROWS", isBatch ? b + "x" + r : all},
+      {"SUMS", b + "x" + c},
+      {"TALL", isBatch ? b + "x" + c + "x" + r : c + "x" + all},
+      {"STRIDES",
+       isBatch ? "[" + std::to_string(rows * columns) + ", 1, " + r + "]" : "[1, " + all + "]"},
+      {"LAST", isBatch ? "2" : "1"},
+      {"FIRST", isBatch ? "bf16" : "f8E4M3FN"},
+      {"OTHER", isBatch ? "bf16" : "f8E5M2"},
+  };
+  for (const auto &[word, meaning] : words)
+    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += meaning.size())
+      text.replace(at, std::string_view(word).size(), meaning);
+  return text;
+}
+
+/// Sums of columns of what a norm of its row makes: no strip has that.
+constexpr const char *summedNorm = R"(
+  %x = step.buffer "x" : memref<77x264xbf16>
+  %s = step.buffer "s" : memref<264xf32>
+  %b = step.buffer "t" : memref<264x96xf8E4M3FN>
+  %t = step.view %b : memref<264x96xf8E4M3FN> to memref<77x264xf8E4M3FN, strided<[1, 96]>>
+  step.task ins(%x) outs(%s, %t) : (memref<77x264xbf16>) -> (memref<264xf32>, memref<77x264xf8E4M3FN, strided<[1, 96]>>) {
+  ^bb0(%a: tensor<77x264xbf16>):
+    %0 = nano.cast %a : tensor<77x264xbf16> -> tensor<77x264xf32>
+    %1 = nano.mul %0, %0 : tensor<77x264xf32>
+    %2 = nano.reduce sum %1 dims [1] : tensor<77x264xf32> -> tensor<77xf32>
+    %3 = nano.rsqrt %2 : tensor<77xf32>
+    %4 = nano.broadcast %3 dims [0] : tensor<77xf32> -> tensor<77x264xf32>
+    %5 = nano.mul %0, %4 : tensor<77x264xf32>
+    %6 = nano.cast %5 : tensor<77x264xf32> -> tensor<77x264xf8E4M3FN>
+    %7 = nano.reduce sum %5 dims [0] : tensor<77x264xf32> -> tensor<264xf32>
+    nano.yield %7, %6 : tensor<264xf32>, tensor<77x264xf8E4M3FN>
   }
 )";
 
@@ -449,7 +521,18 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"short_rows", {"max"}, shortRows(32, 4, 1)},
                     Case{"short_rows_of_many", {"max"}, shortRows(64, 28, 7)},
                     Case{"loss", {"sum_sigmoid_log", "sigmoid_exp_select"}, loss},
-                    Case{"columns", {"sum", "transpose"}, columns}),
+                    Case{"columns", {"sum"}, columns},
+                    Case{"summed_norm", {"rmsnorm", "transpose"}, summedNorm}),
+    testing::PrintToStringParamName());
+
+// One strip to a sum, several, and strips that are cut off; columns that fill the tiles or do not.
+INSTANTIATE_TEST_SUITE_P(
+    Sums, TransposedOutputs,
+    testing::Values(Case{"one", {"sum_mul_cast"}, summed(2, 64, 128, false)},
+                    Case{"few_rows", {"sum_mul_cast"}, summed(3, 40, 136, false)},
+                    Case{"strips", {"sum_mul_cast"}, summed(2, 192, 256, false)},
+                    Case{"cut_off", {"sum_mul_cast"}, summed(2, 150, 203, false)},
+                    Case{"batch", {"sum_mul_cast"}, summed(3, 64, 72, true)}),
     testing::PrintToStringParamName());
 
 } // namespace

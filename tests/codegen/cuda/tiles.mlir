@@ -170,14 +170,22 @@ step.program @long {
 
 // -----
 
-// Column reductions walk the rows in another order: what lies transposed is a copy of its own,
-// here of rows that only it needs. For 8 bits a remark tells.
+// Sums of columns beside rows of 8 bits that lie transposed: a block goes through the rows of a sum
+// strip by strip, and adds what its groups of threads have of each tile to the sums in shared memory.
 // IR-LABEL: step.program @columns
-// IR:         %[[ROWS:.*]] = step.buffer "rows" : memref<40x72xf8E4M3FN>
-// IR:         step.launch @sum_cast_{{[0-9a-f]+}}(%x, %m, %[[ROWS]])
-// IR-NEXT:    step.launch @transpose_{{[0-9a-f]+}}(%[[ROWS]], %{{.*}})
-// REMARK: remark: a kernel of its own transposes 40×72: the kernel that makes its operand adds up columns and so has no rows at hand to gather
-// CHECK-LABEL: // transpose
+// IR-NEXT:    %x = step.buffer
+// IR:         step.launch @sum_cast_{{[0-9a-f]+}}(%x, %m, %{{.*}})
+// IR-NOT:     step.launch
+// CHECK-LABEL: // sum_cast
+// CHECK:         for (int64_t at = thread; at < 128; at += 512)
+// CHECK-NEXT:      columnSums[at] = 0.0f;
+// CHECK:         nano::store<8>(tileSums +
+// CHECK:         nano::syncBlock();
+// CHECK:         nano::storeColumns<nano::f8e4m3, 64, 128, 512, 8>(
+// CHECK:         for (int i = 0; i < 32; i += 4) {
+// CHECK:           partial + tileSums[
+// CHECK:         nano::syncBlock();
+// CHECK:         nano::store<8>(m + 
 step.program @columns {
   %x = step.buffer "x" : memref<40x72xf32>
   %m = step.buffer "m" : memref<72xf32>
@@ -187,6 +195,33 @@ step.program @columns {
   ^bb0(%a: tensor<40x72xf32>):
     %0 = nano.reduce sum %a dims [0] : tensor<40x72xf32> -> tensor<72xf32>
     %1 = nano.cast %a : tensor<40x72xf32> -> tensor<40x72xf8E4M3FN>
+    nano.yield %0, %1 : tensor<72xf32>, tensor<40x72xf8E4M3FN>
+  }
+}
+
+// -----
+
+// Sums of columns of what a norm has made of whole rows: what lies transposed is a copy of its own,
+// here of rows that only it needs. For 8 bits a remark tells.
+// IR-LABEL: step.program @columns_of_norm
+// IR:         %[[ROWS:.*]] = step.buffer "rows" : memref<40x72xf8E4M3FN>
+// IR:         step.launch @rmsnorm_{{[0-9a-z_]+}}(%x, %m, %[[ROWS]])
+// IR-NEXT:    step.launch @transpose_{{[0-9a-f]+}}(%[[ROWS]], %{{.*}})
+// REMARK: remark: a kernel of its own transposes 40×72: the kernel that makes its operand adds up columns of what it knows of whole rows only, and so has none to gather
+step.program @columns_of_norm {
+  %x = step.buffer "x" : memref<40x72xf32>
+  %m = step.buffer "m" : memref<72xf32>
+  %b = step.buffer "t" : memref<72x40xf8E4M3FN>
+  %t = step.view %b : memref<72x40xf8E4M3FN> to memref<40x72xf8E4M3FN, strided<[1, 40]>>
+  step.task ins(%x) outs(%m, %t) : (memref<40x72xf32>) -> (memref<72xf32>, memref<40x72xf8E4M3FN, strided<[1, 40]>>) {
+  ^bb0(%a: tensor<40x72xf32>):
+    %q = nano.mul %a, %a : tensor<40x72xf32>
+    %s = nano.reduce sum %q dims [1] : tensor<40x72xf32> -> tensor<40xf32>
+    %r = nano.rsqrt %s : tensor<40xf32>
+    %rb = nano.broadcast %r dims [0] : tensor<40xf32> -> tensor<40x72xf32>
+    %n = nano.mul %a, %rb : tensor<40x72xf32>
+    %0 = nano.reduce sum %n dims [0] : tensor<40x72xf32> -> tensor<72xf32>
+    %1 = nano.cast %n : tensor<40x72xf32> -> tensor<40x72xf8E4M3FN>
     nano.yield %0, %1 : tensor<72xf32>, tensor<40x72xf8E4M3FN>
   }
 }
