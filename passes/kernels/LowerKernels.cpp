@@ -218,6 +218,7 @@ private:
     }
 
     std::optional<RowForm> form;
+    int64_t iterations = 0;
     std::string key;
     if (special) {
       key = specialKey(task);
@@ -229,6 +230,8 @@ private:
       key = rowKey(task, *form);
       if (isCuda)
         key += cudaRowKey(task, *form);
+      // A kernel's code may be of sums that the task's are taken apart into.
+      iterations = isCuda ? cudaRowIterations(task, *form) : rowIterations(*form, lanes);
     }
     auto [it, isNew] = known.try_emplace(key);
     if (isNew) {
@@ -248,9 +251,8 @@ private:
       frame.finish();
       it->second = {frame.function, frame.iterations};
     }
-    int64_t iterations = special  ? it->second.iterations
-                         : isCuda ? cudaRowIterations(task, *form)
-                                  : rowIterations(*form, lanes);
+    if (special)
+      iterations = it->second.iterations;
     OpBuilder builder(task);
     auto launch = step::LaunchOp::create(builder, it->second.function.getLoc(),
                                          it->second.function.getSymNameAttr().getValue(),
