@@ -395,6 +395,10 @@ NANO_DEVICE uint32_t ballot(bool value, uint32_t mask = fullMask) {
 NANO_DEVICE bool anyLane(bool value, uint32_t mask = fullMask) { return __any_sync(mask, value); }
 NANO_DEVICE bool allLanes(bool value, uint32_t mask = fullMask) { return __all_sync(mask, value); }
 
+/// How many bits are set; the number of the lowest of them, of which there is one.
+NANO_DEVICE int bitCount(uint32_t bits) { return __popc(bits); }
+NANO_DEVICE int lowestBit(uint32_t bits) { return __ffs(int(bits)) - 1; }
+
 /// True for one lane of a converged warp (elect.sync); the same one every time.
 NANO_DEVICE bool electLane() {
   uint32_t elected;

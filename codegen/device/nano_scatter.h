@@ -46,12 +46,6 @@ template <class S, int yCount = 1> struct ScatterOperands {
 
 namespace scatter {
 
-NANO_DEVICE int population(uint32_t bits) {
-  bits -= (bits >> 1) & 0x55555555u;
-  bits = (bits & 0x33333333u) + ((bits >> 2) & 0x33333333u);
-  return int((((bits + (bits >> 4)) & 0x0f0f0f0fu) * 0x01010101u) >> 24);
-}
-
 /// The lanes of `lanes` whose `value`, of `bits` bits, is this lane's.
 template <int bits> NANO_DEVICE uint32_t lanesWith(int value, uint32_t lanes) {
 #pragma unroll
@@ -91,14 +85,15 @@ template <class S, int lanes> struct LaneColumns {
       struct alignas(16) Vector {
         Element elements[each];
       };
-      if (S::columns % (8 * lanes) == 0 || first < S::columns)
+      // Lanes behind the last column read the first ones, so that no load waits for a branch.
+      const int from = S::columns % (8 * lanes) == 0 || first < S::columns ? first : 0;
 #pragma unroll
-        for (int j = 0; j < 8; j += each) {
-          const Vector v = loadReadOnly(reinterpret_cast<const Vector *>(row + first + j));
+      for (int j = 0; j < 8; j += each) {
+        const Vector v = loadReadOnly(reinterpret_cast<const Vector *>(row + from + j));
 #pragma unroll
-          for (int i = 0; i < each; ++i)
-            piece.elements[j + i] = v.elements[i];
-        }
+        for (int i = 0; i < each; ++i)
+          piece.elements[j + i] = v.elements[i];
+      }
     } else {
 #pragma unroll
       for (int j = 0; j < 8; ++j)
@@ -143,63 +138,55 @@ template <class S, int lanes> struct LaneColumns {
 /// of several rows is under way at once.
 template <class S, int count, class Operands>
 NANO_DEVICE void sumFew(const Operands &x, int slice, int begin, int end) {
+  static_assert(count < 32);
   using Columns = LaneColumns<S, 32>;
-  constexpr int ahead = 4; // as many as there are registers for
+  constexpr int ahead = scatterSumAhead(sizeof(typename S::Element), sizeof(typename S::Result)),
+                window = 32 / ahead * ahead;
   const int *const starts = x.scratch + 2 * S::tokens;
-  const Columns columns(slice, laneIndex());
+  const int lane = laneIndex();
+  const Columns columns(slice, lane);
   if (begin >= end)
     return;
-  const int mine =
-      laneIndex() <= count ? starts[begin + laneIndex() < end ? begin + laneIndex() : end] : 0;
-  int behind[count]; // of a row: where its tokens end in the list
-  int apart[count];  // what is added to a place in the list to get that in sorted order
-  int tokens = 0;
+  // Of row begin + lane: where its tokens begin in sorted order, and how many they are.
+  const int start = starts[begin + lane < end ? begin + lane : end];
+  const int own = shuffleDown(start, 1) - start;
+  const float none[8] = {};
+  for (uint32_t empty = ballot(begin + lane < end && own == 0); empty != 0; empty &= empty - 1)
+    columns.store(none, x.y, begin + lowestBit(empty));
+  // What is between rows of many tokens.
+  const int behind = shuffle(start, end - begin);
+  uint32_t many = ballot(begin + lane < end && own > scatterManyTokens);
+  for (int from = shuffle(start, 0); from < behind;) {
+    const int row = many == 0 ? end - begin : lowestBit(many), to = shuffle(start, row);
+    float sums[8] = {};
+    for (int first = from; first < to; first += window) {
+      const int place = first + lane < to ? first + lane : to - 1;
+      const int position = x.scratch[place], id = x.scratch[S::tokens + place];
+      const uint32_t last = ballot(place + 1 == shuffle(start, id - begin + 1));
+      for (int i = 0; i < window && first + i < to; i += ahead) {
+        typename Columns::Piece pieces[ahead];
+        // One that is not there is read as the last one, so that no load waits for a branch.
 #pragma unroll
-  for (int row = 0; row < count; ++row) {
-    const int from = shuffle(mine, row), own = shuffle(mine, row + 1) - from;
-    apart[row] = from - tokens;
-    tokens += own <= scatterManyTokens ? own : 0;
-    behind[row] = tokens;
-    if (own == 0 && begin + row < end) {
-      const float none[8] = {};
-      columns.store(none, x.y, begin + row);
-    }
-  }
-  float sums[8] = {};
-  for (int first = 0; first < tokens; first += 32) {
-    const int place = first + laneIndex();
-    int offset = 0;
+        for (int j = 0; j < ahead; ++j)
+          pieces[j] = columns.load(x.x, shuffle(position, i + j));
 #pragma unroll
-    for (int row = count - 1; row >= 0; --row)
-      offset = place < behind[row] ? apart[row] : offset;
-    const int position = place < tokens ? x.scratch[place + offset] : 0;
-    for (int i = first; i < first + 32 && i < tokens; i += ahead) {
-      typename Columns::Piece pieces[ahead];
+        for (int j = 0; j < ahead; ++j) {
+          if (first + i + j >= to)
+            break;
 #pragma unroll
-      for (int j = 0; j < ahead; ++j) {
-        // One that is not there is read as its neighbour, so that no load waits for a branch.
-        const int t = shuffle(position, (i + j < tokens ? i + j : i) - first);
-        pieces[j] = columns.load(x.x, t);
-      }
+          for (int c = 0; c < 8; ++c)
+            sums[c] += float(pieces[j].elements[c]);
+          if ((last >> (i + j) & 1) == 0)
+            continue;
+          columns.store(sums, x.y, shuffle(id, i + j));
 #pragma unroll
-      for (int j = 0; j < ahead; ++j) {
-        if (i + j >= tokens)
-          break;
-#pragma unroll
-        for (int c = 0; c < 8; ++c)
-          sums[c] += float(pieces[j].elements[c]);
-        int last = -1; // the row whose last token it is
-#pragma unroll
-        for (int row = count - 1; row >= 0; --row)
-          last = i + j + 1 == behind[row] ? row : last;
-        if (last < 0)
-          continue;
-        columns.store(sums, x.y, begin + last);
-#pragma unroll
-        for (int c = 0; c < 8; ++c)
-          sums[c] = 0;
+          for (int c = 0; c < 8; ++c)
+            sums[c] = 0;
+        }
       }
     }
+    from = shuffle(start, row < end - begin ? row + 1 : row);
+    many &= many - 1;
   }
 }
 
@@ -207,7 +194,8 @@ NANO_DEVICE void sumFew(const Operands &x, int slice, int begin, int end) {
 /// half warps sum parts of equal length.
 template <class S, class Operands>
 NANO_DEVICE void sumMany(const Operands &x, int slice, int row, int from, int to) {
-  constexpr int lanes = 16, parts = scatterSumThreads / lanes, ahead = 8;
+  constexpr int lanes = 16, parts = scatterSumThreads / lanes,
+                ahead = sizeof(typename S::Element) > 2 ? 6 : 8;
   static_assert(8 * lanes == scatterManyColumns);
   float *const partial = dynamicShared<float>(); // [parts][8][lanes]
   const int lane = threadIdx.x % lanes, number = threadIdx.x / lanes;
@@ -253,9 +241,9 @@ template <class S> NANO_DEVICE void scatterSort(long long iteration, TokenView i
                 warps = threads / 32, own = scatterSortTokens(S::tokens),
                 blocks = divideUp(S::tokens, own), ahead = 8;
   // Rows of a thread when sums are formed: consecutive, and no two threads' in one bank.
-  constexpr int each = divideUp(chunk, threads) | 1;
-  int *const counts = dynamicShared<int>(); // by row: how many tokens, then where they begin
-  int *const totals = counts + chunk;       // by warp
+  constexpr int each = scatterSortRowsOfThread(S::rows);
+  int *const counts = dynamicShared<int>();    // by row: how many tokens, then where they begin
+  int *const totals = counts + threads * each; // by warp
   const int lane = laneIndex(), warp = warpIndex(), thread = threadIdx.x;
   const int begin = int(iteration) * own, end = begin + own < S::tokens ? begin + own : S::tokens;
   const int t = begin + thread, id = thread < own && t < end ? ids[t] : -1;
@@ -282,8 +270,9 @@ template <class S> NANO_DEVICE void scatterSort(long long iteration, TokenView i
           found[i] = next[i];
       }
     };
-    for (int row = thread; row < rows; row += threads)
-      counts[row] = 0;
+#pragma unroll
+    for (int i = 0; i < each; ++i)
+      counts[thread + threads * i] = 0;
     syncThreads();
     count(0, begin);
     syncThreads();
@@ -295,8 +284,9 @@ template <class S> NANO_DEVICE void scatterSort(long long iteration, TokenView i
     syncThreads();
 
     int sum = 0;
+#pragma unroll
     for (int i = 0; i < each; ++i)
-      sum += thread * each + i < rows ? counts[thread * each + i] : 0;
+      sum += counts[thread * each + i];
     int upTo = sum;
 #pragma unroll
     for (int distance = 1; distance < 32; distance *= 2) {
@@ -309,12 +299,12 @@ template <class S> NANO_DEVICE void scatterSort(long long iteration, TokenView i
     const int all = totals[lane];
     int start = below + upTo - sum + warpSum(lane < warp ? all : 0);
     below += warpSum(all);
-    for (int i = 0; i < each; ++i)
-      if (thread * each + i < rows) {
-        const int here = counts[thread * each + i];
-        counts[thread * each + i] = start;
-        start += here;
-      }
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      const int here = counts[thread * each + i];
+      counts[thread * each + i] = start;
+      start += here;
+    }
     syncThreads();
     // Each block writes a part of the rows' starts.
     const int share = divideUp(rows, blocks), firstRow = int(iteration) * share;
@@ -324,7 +314,7 @@ template <class S> NANO_DEVICE void scatterSort(long long iteration, TokenView i
 
     // A warp's tokens come behind those of earlier warps.
     const uint32_t same = scatter::lanesWith<scatter::bitsOf(chunk)>(mine, ballot(is));
-    const int rank = scatter::population(same & ((1u << lane) - 1));
+    const int rank = bitCount(same & ((1u << lane) - 1));
     for (int turn = 0; turn < own / 32; ++turn) {
       if (turn == warp && is) {
         const int place = counts[mine] + before + rank;
@@ -333,7 +323,7 @@ template <class S> NANO_DEVICE void scatterSort(long long iteration, TokenView i
       }
       syncWarp();
       if (turn == warp && is && rank == 0)
-        counts[mine] += scatter::population(same);
+        counts[mine] += bitCount(same);
       syncThreads();
     }
   }
@@ -359,16 +349,22 @@ NANO_DEVICE void scatterSum(long long iteration, const ScatterOperands<S, yCount
     return;
   }
   // A row of many tokens covers the position behind the scatterManyTokens in which it begins; there
-  // is at most one in each.
+  // is at most one in each. Every warp looks at all of them.
   const int *const starts = x.scratch + 2 * S::tokens;
-  const int group = int(iteration / manySlices) * scatterPositions;
-  for (int i = 0; i < warps; ++i) {
-    const int begin = group + i * scatterManyTokens, behind = begin + scatterManyTokens;
-    if (behind >= S::tokens)
-      return;
-    const int row = x.scratch[S::tokens + behind], from = starts[row], to = starts[row + 1];
-    if (from >= begin && from < behind && to - from > scatterManyTokens)
-      scatter::sumMany<S>(x, iteration % manySlices, row, from, to);
+  const int lane = laneIndex(),
+            begin = int(iteration / manySlices) * scatterPositions + lane * scatterManyTokens,
+            behind = begin + scatterManyTokens;
+  int row = 0, from = 0, to = 0;
+  if (lane < scatterPositions / scatterManyTokens && behind < S::tokens) {
+    row = x.scratch[S::tokens + behind];
+    from = starts[row];
+    to = starts[row + 1];
+  }
+  for (uint32_t found = ballot(from >= begin && from < behind && to - from > scatterManyTokens);
+       found != 0; found &= found - 1) {
+    const int i = lowestBit(found);
+    scatter::sumMany<S>(x, iteration % manySlices, shuffle(row, i), shuffle(from, i),
+                        shuffle(to, i));
   }
 }
 

@@ -240,6 +240,8 @@ NANO_PRIMITIVE bool anyLane(bool value, uint32_t mask = fullMask, NANO_SITE) {
 NANO_PRIMITIVE bool allLanes(bool value, uint32_t mask = fullMask, NANO_SITE) {
   return thread().ballot(!value, mask, site) == 0;
 }
+NANO_PRIMITIVE int bitCount(uint32_t bits) { return __builtin_popcount(bits); }
+NANO_PRIMITIVE int lowestBit(uint32_t bits) { return __builtin_ctz(bits); }
 NANO_PRIMITIVE bool electLane(NANO_SITE) { return thread().elect(site); }
 NANO_PRIMITIVE void syncWarp(uint32_t mask = fullMask, NANO_SITE) { thread().syncWarp(mask, site); }
 

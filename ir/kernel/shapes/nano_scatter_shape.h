@@ -16,6 +16,10 @@ constexpr int scatterSortThreads = 1024, scatterSumThreads = 256;
 NANO_BOTH constexpr int scatterSumBlocks(long long elementBytes) {
   return elementBytes > 2 ? 3 : 4;
 }
+/// Tokens whose elements a warp reads at a time: as many as there are registers for.
+NANO_BOTH constexpr int scatterSumAhead(long long elementBytes, long long resultBytes) {
+  return elementBytes + resultBytes > 4 ? 4 : 6;
+}
 /// Rows of more tokens are summed by whole blocks, others by warps.
 constexpr int scatterManyTokens = 32;
 /// A block that sums by warps has this many rows of the table, and this many columns.
@@ -28,8 +32,12 @@ constexpr int scatterPositions = scatterManyTokens * scatterSumThreads / 32,
 /// Rows of the table whose tokens a block of the sort counts at a time, which reads all ids for
 /// them: a number of shared memory for each, of which a block can have 227 KiB.
 NANO_BOTH constexpr int scatterSortRows(long long rows) {
-  constexpr int most = 58000;
+  constexpr int most = 55 * scatterSortThreads;
   return int(divideUp(rows, divideUp(rows, most)));
+}
+/// Of these a thread has so many when sums are formed: an odd number.
+NANO_BOTH constexpr int scatterSortRowsOfThread(long long rows) {
+  return int(divideUp(scatterSortRows(rows), scatterSortThreads)) | 1;
 }
 /// Tokens that a block of the sort places: at most one a thread.
 NANO_BOTH constexpr int scatterSortTokens(long long tokens) {
@@ -46,7 +54,7 @@ NANO_BOTH constexpr long long scatterScratchBytes(const ScatterShape &s) {
 /// The first launch: reads the ids, writes the scratch buffer.
 NANO_BOTH constexpr TemplateLaunch scatterSortLaunch(const ScatterShape &s) {
   return {scatterSortThreads, divideUp(s.tokens, scatterSortTokens(s.tokens)),
-          4 * (scatterSortRows(s.rows) + scatterSortThreads / 32)};
+          4 * scatterSortThreads * scatterSortRowsOfThread(s.rows) + scatterSortThreads / 8};
 }
 
 /// Iterations of the second launch that are for rows of many tokens: the first ones.
