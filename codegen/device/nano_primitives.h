@@ -146,7 +146,6 @@ NANO_DEVICE float decodeE5m2(uint8_t bits) {
 NANO_DEVICE float exp(float x) { return ::expf(x); }
 NANO_DEVICE float exp2(float x) { return ::exp2f(x); }
 NANO_DEVICE float expm1(float x) { return ::expm1f(x); }
-NANO_DEVICE float log(float x) { return ::logf(x); }
 NANO_DEVICE float log2(float x) { return ::log2f(x); }
 NANO_DEVICE float log1p(float x) { return ::log1pf(x); }
 NANO_DEVICE float pow(float x, float y) { return ::powf(x, y); }

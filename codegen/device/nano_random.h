@@ -45,8 +45,12 @@ NANO_DEVICE Vec<int, N> philox(const Vec<int, N> &c0, const Vec<int, N> &c1, con
                                const Vec<int, N> &k1) {
   Vec<int, N> result;
   if constexpr (N % 4 == 0) {
-    // Of four lanes the block's first number, in a form that compilers see through.
-    auto begin = [&](int i) { return c0.lane[i | 3] - (c0.lane[i | 3] & 3); };
+    // Of four lanes the block's first number, in a form that compilers see through: where the word
+    // is known, the same number is left of all counters of a block, which is computed once then.
+    auto begin = [&](int i) {
+      const int last = c0.lane[i | 3], word = last & 3;
+      return word == 3 ? last - 3 : word == 2 ? last - 2 : word == 1 ? last - 1 : last;
+    };
     bool share = true;
 #pragma unroll
     for (int i = 0; i < N; ++i) {

@@ -89,7 +89,6 @@ inline void unpackE5m2(uint16_t pair, float &low, float &high) {
 inline float exp(float x) { return __builtin_expf(x); }
 inline float exp2(float x) { return __builtin_exp2f(x); }
 inline float expm1(float x) { return __builtin_expm1f(x); }
-inline float log(float x) { return __builtin_logf(x); }
 inline float log2(float x) { return __builtin_log2f(x); }
 inline float log1p(float x) { return __builtin_log1pf(x); }
 inline float pow(float x, float y) { return __builtin_powf(x, y); }

@@ -1,4 +1,5 @@
 // Kernels that show what each primitive does; their tests know what must come out.
+#include "nano_functions.h"
 #include "test_launch.h"
 
 /// Every shuffle: out[row][lane].
