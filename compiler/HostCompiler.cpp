@@ -131,8 +131,7 @@ std::string declarationsOf(const fs::path &root, const std::string &model) {
 /// What a terminate handler can see.
 std::string loadedModel, directoryToRemove;
 
-/// An exception of a static object's constructor ends in std::terminate: it cannot pass the dynamic
-/// linker.
+/// An exception of a static object's constructor ends here, by way of std::terminate.
 [[noreturn]] void reportThrowingConstructor() {
   std::string what;
   try {
@@ -150,6 +149,13 @@ std::string loadedModel, directoryToRemove;
   _exit(2);
 }
 
+/// Opens a library. dlopen is declared to throw nothing, and whether an exception of a constructor
+/// passes such a call depends on the code around it; it passes this one, and goes no further.
+void *openLibrary(const std::string &library) noexcept {
+  void *(*volatile open)(const char *, int) = dlopen;
+  return open(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
 /// Opens a library and runs the constructors of its static objects.
 void *load(const std::string &library, const std::string &model, const std::string &directory) {
   loadedModel = model;
@@ -157,7 +163,7 @@ void *load(const std::string &library, const std::string &model, const std::stri
   const std::terminate_handler before = std::set_terminate(reportThrowingConstructor);
   const ForeignCode constructors(model +
                                  ", the model's own code, in a static object; a debugger shows it");
-  void *opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void *opened = openLibrary(library);
   std::set_terminate(before);
   if (!opened)
     throw ModelError(fmt::format("{}: the compiled model cannot be loaded: {}", model, dlerror()));
