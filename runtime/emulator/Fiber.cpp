@@ -14,7 +14,8 @@
 #endif
 #endif
 #ifdef NANO_WITH_ASAN
-extern "C" void __asan_unpoison_memory_region(const volatile void *, size_t);
+extern "C" void __asan_get_shadow_mapping(size_t *, size_t *);
+extern "C" void __asan_set_shadow_00(uintptr_t, size_t);
 #endif
 
 // The callee-saved registers go onto the old stack and come from the new one.
@@ -81,9 +82,13 @@ std::byte *Stacks::piece(size_t index) const { return first + index * stackPiece
 void *startFiber(std::byte *piece, size_t index, void (*entry)()) {
 #ifdef NANO_WITH_ASAN
   // An entry never returns: what AddressSanitizer knows of the frames of the fiber that had this
-  // stack before would be held against the new one's.
+  // stack before would be held against the new one's. (Its function that takes marks away does
+  // nothing where programs may set none, as preset asan has it.)
   constexpr size_t below = Stacks::headBytes + page;
-  __asan_unpoison_memory_region(piece + below, stackPiece - below);
+  size_t scale = 0, offset = 0;
+  __asan_get_shadow_mapping(&scale, &offset);
+  __asan_set_shadow_00((reinterpret_cast<uintptr_t>(piece + below) >> scale) + offset,
+                       (stackPiece - below) >> scale);
 #endif
   std::byte *top = piece + stackPiece - index % 64 * 192;
   auto *words = reinterpret_cast<void **>(top);
