@@ -17,8 +17,11 @@ function(nano_light_pch)
 endfunction()
 
 # A test's own code is not optimised: that halves the time of its compilation, and what it calls is optimised where it
-# stands. clang wants a precompiled header and its users to agree on it.
+# stands. Sanitizers watch what it calls alone. clang wants a precompiled header and its users to agree on it.
 set(NANO_TEST_OPTIONS $<$<CONFIG:Release>:-O0>)
+if(NANO_FUZZ OR NANO_SANITIZE MATCHES address)
+  set(NANO_TEST_OPTIONS -O0 -fno-sanitize=all)
+endif()
 if(NANO_TESTS)
   add_library(nano-test-pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/EmptyPch.cpp)
   target_link_libraries(nano-test-pch PRIVATE GTest::gtest nano-fmt nlohmann_json::nlohmann_json)

@@ -129,7 +129,7 @@ TEST_P(Reduction, AFewOpsShowIt) {
   const auto [stage, mostOps] = GetParam();
   const std::optional<Finding> found = find(test::stagesWith(faultOf(stage)));
   ASSERT_TRUE(found);
-  mlir::OwningOpRef<mlir::ModuleOp> small = bisect::reduce(*found, settings, 20);
+  mlir::OwningOpRef<mlir::ModuleOp> small = bisect::reduce(*found, settings, 200);
   std::string text;
   llvm::raw_string_ostream stream(text);
   small->print(stream);
