@@ -45,13 +45,28 @@ NANO_HOOK void __tsan_init() {}
 NANO_HOOK void __tsan_func_entry(void *) {}
 NANO_HOOK void __tsan_func_exit() {}
 
-// Copies of large structs are calls, which are not instrumented by themselves.
+// Copies of large structs, and of memory that may overlap, are calls, which are not instrumented by
+// themselves.
 #define NANO_COPY(NAME)                                                                            \
   NANO_HOOK void *NAME(void *address, const void *from, unsigned long bytes) {                     \
     nano::emulator::thread().access(from, bytes, false, false, __builtin_return_address(0));       \
     NANO_ACCESS(bytes, true, false);                                                               \
     void *to = address;                                                                            \
     asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes)::"memory");                       \
+    return address;                                                                                \
+  }
+#define NANO_MOVE(NAME)                                                                            \
+  NANO_HOOK void *NAME(void *address, const void *from, unsigned long bytes) {                     \
+    nano::emulator::thread().access(from, bytes, false, false, __builtin_return_address(0));       \
+    NANO_ACCESS(bytes, true, false);                                                               \
+    char *to = (char *)address;                                                                    \
+    const char *first = (const char *)from;                                                        \
+    if (to > first && to < first + bytes) {                                                        \
+      to += bytes - 1, first += bytes - 1;                                                         \
+      asm volatile("std\n\trep movsb\n\tcld" : "+D"(to), "+S"(first), "+c"(bytes)::"memory");      \
+    } else {                                                                                       \
+      asm volatile("rep movsb" : "+D"(to), "+S"(first), "+c"(bytes)::"memory");                    \
+    }                                                                                              \
     return address;                                                                                \
   }
 #define NANO_FILL(NAME)                                                                            \
@@ -63,9 +78,12 @@ NANO_HOOK void __tsan_func_exit() {}
   }
 NANO_COPY(memcpy)
 NANO_COPY(__tsan_memcpy)
+NANO_MOVE(memmove)
+NANO_MOVE(__tsan_memmove)
 NANO_FILL(memset)
 NANO_FILL(__tsan_memset)
 #undef NANO_COPY
+#undef NANO_MOVE
 #undef NANO_FILL
 #undef NANO_HOOKS
 #undef NANO_ACCESS

@@ -111,6 +111,9 @@ TEST(EmulatorFaults, OutOfBounds) {
   expectAll({.kernel = "bounds_struct", .inputs = 512, .outputs = 512},
             AllOf(HasSubstr("out of bounds: reads 2048 bytes at byte 2048 of buffer 'operand0'"),
                   HasSubstr(at("bounds_struct"))));
+  expectAll({.kernel = "bounds_move", .outputs = 512, .outputIsRead = true},
+            AllOf(HasSubstr("out of bounds: reads 1600 bytes at byte "),
+                  HasSubstr("of buffer 'operand0'"), HasSubstr(at("bounds_move"))));
   expectAll({.kernel = "null_pointer"},
             AllOf(HasSubstr("out of bounds: writes 4 bytes at a null pointer"),
                   HasSubstr(at("null_pointer"))));

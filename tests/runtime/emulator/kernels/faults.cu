@@ -291,6 +291,21 @@ template <bool Broken> NANO_DEVICE void bounds_struct(const TestLaunch<2> &launc
 }
 TEST_PAIR(bounds_struct, 2)
 
+/// Memory is moved up and down over itself, or from where no buffer is.
+template <bool Broken> NANO_DEVICE void bounds_move(const TestLaunch<1> &launch) {
+  float *x = launch.arg<float>(0);
+  if (threadIdx.x != 0)
+    return;
+  for (int i = 0; i < 512; ++i)
+    x[i] = float(i);
+  __builtin_memmove(x + 3, x, 400 * sizeof(float));
+  __builtin_memmove(x + 5, x + (Broken ? 312 : 9), 400 * sizeof(float)); // @bounds_move
+  for (int i = 0; i < 400; ++i)
+    if (x[5 + i] != float(i < 394 ? 6 + i : 9 + i))
+      nano::trap();
+}
+TEST_PAIR(bounds_move, 1)
+
 /// A load that takes its memory to be read only, and a store to it after a barrier.
 template <bool Broken> NANO_DEVICE void constant_written(const TestLaunch<1> &launch) {
   float *x = launch.arg<float>(0);
