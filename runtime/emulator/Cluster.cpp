@@ -147,7 +147,7 @@ void Cluster::schedule() {
   std::chrono::steady_clock::time_point idleSince;
   while (live > 0 && !fault) {
     if ((current = next())) {
-      nanoChangeFiber(&schedulerStack, current->stackPointer);
+      changeFiber(&schedulerStack, current->stackPointer, current);
       continue;
     }
     bool changed = finishEffect();
@@ -180,7 +180,7 @@ void Cluster::wait(EmulatedThread &thread, const char *what, Site site) {
   thread.waitsFor = what;
   thread.waitsAt = site;
   current = next();
-  nanoChangeFiber(&thread.stackPointer, current ? current->stackPointer : schedulerStack);
+  changeFiber(&thread.stackPointer, current ? current->stackPointer : schedulerStack, current);
 }
 
 void Cluster::wake(EmulatedThread &thread) { wakeLanes(*thread.warp, 1u << thread.lane); }
@@ -249,7 +249,7 @@ void Cluster::end(EmulatedThread &thread) {
   if (live > 0 && clusterArrived == live)
     completeClusterBarrier();
   current = next();
-  nanoChangeFiber(&thread.stackPointer, current ? current->stackPointer : schedulerStack);
+  changeFiber(&thread.stackPointer, current ? current->stackPointer : schedulerStack, current);
   __builtin_unreachable();
 }
 

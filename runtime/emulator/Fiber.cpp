@@ -6,16 +6,11 @@
 #include <cstdint>
 #include <sys/mman.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define NANO_WITH_ASAN
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define NANO_WITH_ASAN
-#endif
-#endif
 #ifdef NANO_WITH_ASAN
 extern "C" void __asan_get_shadow_mapping(size_t *, size_t *);
 extern "C" void __asan_set_shadow_00(uintptr_t, size_t);
+extern "C" void __sanitizer_start_switch_fiber(void **, const void *, size_t);
+extern "C" void __sanitizer_finish_switch_fiber(void *, const void **, size_t *);
 #endif
 
 // The callee-saved registers go onto the old stack and come from the new one.
@@ -47,6 +42,8 @@ nanoChangeFiber:
 namespace nano::emulator {
 namespace {
 constexpr size_t page = 4096;
+/// Where the stack of a piece begins.
+[[maybe_unused]] constexpr size_t below = Stacks::headBytes + page;
 } // namespace
 
 Stacks::~Stacks() { release(); }
@@ -84,7 +81,6 @@ void *startFiber(std::byte *piece, size_t index, void (*entry)()) {
   // An entry never returns: what AddressSanitizer knows of the frames of the fiber that had this
   // stack before would be held against the new one's. (Its function that takes marks away does
   // nothing where programs may set none, as preset asan has it.)
-  constexpr size_t below = Stacks::headBytes + page;
   size_t scale = 0, offset = 0;
   __asan_get_shadow_mapping(&scale, &offset);
   __asan_set_shadow_00((reinterpret_cast<uintptr_t>(piece + below) >> scale) + offset,
@@ -100,5 +96,24 @@ void *startFiber(std::byte *piece, size_t index, void (*entry)()) {
     *--words = nullptr;
   return words;
 }
+
+#ifdef NANO_WITH_ASAN
+__attribute__((no_sanitize("address"))) void announceStack(const std::byte *piece) {
+  static thread_local bool isOnFiber = false;
+  static thread_local const void *own = nullptr;
+  static thread_local size_t ownBytes = 0;
+  const void *before = nullptr;
+  void *frames = nullptr; // those that it keeps beside the stack: one set for all of a thread's
+  size_t bytesBefore = 0;
+  if (piece)
+    __sanitizer_start_switch_fiber(&frames, piece + below, stackPiece - below);
+  else
+    __sanitizer_start_switch_fiber(&frames, own, ownBytes);
+  __sanitizer_finish_switch_fiber(frames, &before, &bytesBefore);
+  if (!isOnFiber)
+    own = before, ownBytes = bytesBefore;
+  isOnFiber = piece != nullptr;
+}
+#endif
 
 } // namespace nano::emulator

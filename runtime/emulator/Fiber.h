@@ -38,4 +38,24 @@ void *startFiber(std::byte *piece, size_t index, void (*entry)());
 /// call sets.
 extern "C" void nanoChangeFiber(void **from, void *to);
 
+#if defined(__SANITIZE_ADDRESS__)
+#define NANO_WITH_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define NANO_WITH_ASAN 1
+#endif
+#endif
+#ifdef NANO_WITH_ASAN
+/// Says to AddressSanitizer that this thread goes on on the stack of a piece, or on its own (null).
+void announceStack(const std::byte *piece);
+#endif
+
+/// nanoChangeFiber to the fiber of a piece, or to the thread's own stack (null).
+inline void changeFiber(void **from, void *to, [[maybe_unused]] const void *piece) {
+#ifdef NANO_WITH_ASAN
+  announceStack(static_cast<const std::byte *>(piece));
+#endif
+  nanoChangeFiber(from, to);
+}
+
 } // namespace nano::emulator

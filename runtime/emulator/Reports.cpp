@@ -59,7 +59,7 @@ void Cluster::reportDeadlock() {
 void Cluster::fail(const EmulatedThread &thread, const std::string &what) {
   setFault(&thread, what);
   void *never = nullptr;
-  nanoChangeFiber(&never, schedulerStack);
+  changeFiber(&never, schedulerStack, nullptr);
   __builtin_unreachable();
 }
 
