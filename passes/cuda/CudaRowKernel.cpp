@@ -617,7 +617,7 @@ LogicalResult emitCudaRowKernel(KernelFrame &frame, const RowForm &form) {
   } else {
     if (tiles)
       tiles->widenBlock(layout, frame.task, form);
-    if (layout.isTeam() && sumEarly(frame.task, form)) {
+    if (layout.isTeam() && sumEarly(form)) {
       FailureOr<RowForm> changed = RowForm::of(frame.task);
       if (failed(changed))
         return failure();

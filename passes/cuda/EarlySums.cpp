@@ -9,6 +9,7 @@
 #include "ir/graph/ShapeOps.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -28,12 +29,15 @@ struct Factor {
 
 class EarlySums {
 public:
-  EarlySums(step::TaskOp task, const RowForm &form) : task(task), form(form) {}
+  explicit EarlySums(const RowForm &form) {
+    for (graph::ReduceOp reduce : form.rowReduces)
+      rowReduces.insert(reduce);
+  }
 
   bool run() {
     bool changed = false;
-    for (graph::ReduceOp reduce : form.rowReduces)
-      changed |= takeApart(reduce);
+    for (Operation *reduce : SmallVector<Operation *>(rowReduces.begin(), rowReduces.end()))
+      changed |= rowReduces.contains(reduce) && takeApart(cast<graph::ReduceOp>(reduce));
     return changed;
   }
 
@@ -49,7 +53,7 @@ private:
     unsigned depth = 0;
     for (Value operand : op->getOperands())
       depth = std::max(depth, depthOf(operand));
-    return depths[value] = depth + (form.isRowReduce(op) || made.contains(op));
+    return depths[value] = depth + rowReduces.contains(op);
   }
 
   /// The number of each row, in `sums`' shape, that the value repeats along it; null if it is none.
@@ -137,7 +141,7 @@ private:
         factor = factor ? g.add(factor, product) : product;
       }
       const Value sum = g.reduce(graph::Combiner::sum, elements, {1});
-      made.insert(sum.getDefiningOp());
+      rowReduces.insert(sum.getDefiningOp());
       const Value product = g.mul(factor, sum);
       total = total ? g.add(total, product) : product;
     }
@@ -148,24 +152,23 @@ private:
   }
 
   /// Erases what nothing reads any more.
-  static void erase(Operation *op) {
+  void erase(Operation *op) {
     if (!op || !op->use_empty())
       return;
     const SmallVector<Value> operands(op->getOperands());
+    rowReduces.remove(op);
     op->erase();
     for (Value operand : operands)
       erase(operand.getDefiningOp());
   }
 
-  step::TaskOp task;
-  const RowForm &form;
-  unsigned latest = 0; ///< of the sum at hand
+  llvm::SetVector<Operation *> rowReduces; ///< the task's, with those that are made
+  unsigned latest = 0;                     ///< of the sum at hand
   llvm::DenseMap<Value, unsigned> depths;
-  llvm::DenseSet<Operation *> made;                  ///< sums of this class
   llvm::MapVector<Value, SmallVector<Factor>> terms; ///< by their elements
 };
 } // namespace
 
-bool sumEarly(step::TaskOp task, const RowForm &form) { return EarlySums(task, form).run(); }
+bool sumEarly(const RowForm &form) { return EarlySums(form).run(); }
 
 } // namespace nano::kernels
