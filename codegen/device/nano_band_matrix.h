@@ -239,47 +239,64 @@ template <class S> struct WarpWeights {
   }
 };
 
+/// Where a warp's part of a tile of sums lies: iteration i of bandProductLaunch's.
+template <class S> struct ProductTile {
+  static constexpr BandMatrixPlan plan = matrixPlan<S, false>;
+  static constexpr int slices = int(divideUp(S::size, plan.columns));
+  int head, column, begin, token; ///< the block's first one, and the warp's
+
+  NANO_DEVICE ProductTile(long long iteration, const Lane &lane)
+      : head(int(iteration % S::heads)), column(int(iteration / S::heads % slices) * plan.columns),
+        begin(int(iteration / S::heads / slices) * 16 * plan.warps), token(begin + 16 * lane.warp) {
+  }
+
+  /// Goes through the window of the tile's tokens, a part of it in shared memory at a time: the
+  /// block's rows and the warp's weights. add(step) has those of a step there. All threads call it.
+  template <class Rows, int yCount, class Add>
+  NANO_DEVICE void walk(const BandOperands<S, yCount> &x, uint8_t *rows, WarpWeights<S> &weights,
+                        Add &&add) const {
+    constexpr int firstStep = S::transpose ? 0 : 1 - plan.window;
+    for (int part = 0; part < plan.window; part += plan.part) {
+      if (part > 0)
+        syncThreads();
+      const int first = 16 * (part + firstStep);
+      startRows<S, Rows, plan.rows, 32 * plan.warps>(rows, x.second, head, begin + first, column,
+                                                     int(threadIdx.x));
+      weights.start(x.first, head, token + first);
+      copyAsyncCommit();
+      copyAsyncWait<0>();
+      syncThreads();
+      for (int step = 0; step < plan.part && part + step < plan.window; ++step)
+        add(step);
+    }
+  }
+};
+
 /// A tile of sums: iteration i of bandProductLaunch's. All threads of the block call it.
 template <class S, int yCount>
 NANO_DEVICE void productByMatrices(long long iteration, const BandOperands<S, yCount> &x) {
   constexpr BandMatrixPlan plan = matrixPlan<S, false>;
-  constexpr int columns = plan.columns, tiles = columns / 8,
-                slices = int(divideUp(S::size, columns));
+  constexpr int columns = plan.columns, tiles = columns / 8;
   using Rows = mma::Tile<plan.rows, columns>;
   using Weights = band::Weights<S>;
   const Lane lane;
-  const int head = int(iteration % S::heads), column = int(iteration / S::heads % slices) * columns,
-            begin = int(iteration / S::heads / slices) * 16 * plan.warps,
-            token = begin + 16 * lane.warp, // the warp's first
-      firstStep = S::transpose ? 0 : 1 - plan.window;
+  const ProductTile<S> tile(iteration, lane);
   uint8_t *const rows = dynamicShared<uint8_t>(), *const own = rows + Rows::bytes +
                                                                lane.warp * plan.warpBytes;
-  WarpWeights<S> weights{reinterpret_cast<typename S::First *>(own), token};
+  WarpWeights<S> weights{reinterpret_cast<typename S::First *>(own), tile.token};
   float sums[1][tiles][4] = {};
-  for (int part = 0; part < plan.window; part += plan.part) {
-    if (part > 0)
-      syncThreads();
-    const int first = 16 * (part + firstStep);
-    startRows<S, Rows, plan.rows, 32 * plan.warps>(rows, x.second, head, begin + first, column,
-                                                   int(threadIdx.x));
-    weights.start(x.first, head, token + first);
-    copyAsyncCommit();
-    copyAsyncWait<0>();
-    syncThreads();
-    for (int step = 0; step < plan.part && part + step < plan.window; ++step) {
-      uint32_t left[Weights::terms][1][4];
-      weights.of(lane, step).split(left);
+  tile.template walk<Rows>(x, rows, weights, [&](int step) {
+    uint32_t left[Weights::terms][1][4];
+    weights.of(lane, step).split(left);
 #pragma unroll
-      for (int c = 0; c < tiles / 2; ++c) {
-        uint32_t right[4];
-        loadMatrixTransposed<4>(right,
-                                rows + Rows::block(lane.left, 16 * (lane.warp + step), 2 * c));
+    for (int c = 0; c < tiles / 2; ++c) {
+      uint32_t right[4];
+      loadMatrixTransposed<4>(right, rows + Rows::block(lane.left, 16 * (lane.warp + step), 2 * c));
 #pragma unroll
-        for (int term = Weights::terms - 1; term >= 0; --term)
-          mma::multiplyTiles(sums, 2 * c, left[term], right);
-      }
+      for (int term = Weights::terms - 1; term >= 0; --term)
+        mma::multiplyTiles(sums, 2 * c, left[term], right);
     }
-  }
+  });
   const Turned turned{reinterpret_cast<float *>(own)};
   constexpr int across = bandTurnedColumns / 2; // two rows at a time
   const int d = 2 * (lane.lane % across), half = lane.lane / across;
@@ -290,11 +307,11 @@ NANO_DEVICE void productByMatrices(long long iteration, const BandOperands<S, yC
     for (int i = 0; i < 16; i += 2) {
       using Result = typename S::Result;
       const auto pair = nano::load<2, 8>(turned.rows + (i + half) * bandTurnedStride + d);
-      if (token + i + half < S::tokens && column + c + d < S::size)
+      if (tile.token + i + half < S::tokens && tile.column + c + d < S::size)
 #pragma unroll
         for (int k = 0; k < yCount; ++k)
-          store<2, 2 * sizeof(Result)>(&x.y[k].at(token + i + half, head, column + c + d),
-                                       to<Result>(pair));
+          store<2, 2 * sizeof(Result)>(
+              &x.y[k].at(tile.token + i + half, tile.head, tile.column + c + d), to<Result>(pair));
     }
   }
 }

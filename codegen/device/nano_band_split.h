@@ -167,54 +167,40 @@ NANO_DEVICE void scoresBySplitting(long long iteration, const BandOperands<S, yC
 template <class S, int yCount>
 NANO_DEVICE void productBySplitting(long long iteration, const BandOperands<S, yCount> &x) {
   constexpr BandMatrixPlan plan = matrixPlan<S, false>;
-  constexpr int columns = plan.columns, slices = int(divideUp(S::size, columns));
+  constexpr int columns = plan.columns;
   using Rows = WideTile<plan.rows, columns, false>;
   const Lane lane;
-  const int head = int(iteration % S::heads), column = int(iteration / S::heads % slices) * columns,
-            begin = int(iteration / S::heads / slices) * 16 * plan.warps,
-            token = begin + 16 * lane.warp, // the warp's first
-      firstStep = S::transpose ? 0 : 1 - plan.window;
+  const ProductTile<S> tile(iteration, lane);
   uint8_t *const rows = dynamicShared<uint8_t>();
   WarpWeights<S> weights{
       reinterpret_cast<typename S::First *>(rows + Rows::bytes + lane.warp * plan.warpBytes),
-      token};
+      tile.token};
   // sums[4c + j]: of columns 32c + 4n + j, n = 0 … 7.
   float sums[columns / 8][4] = {};
-  for (int part = 0; part < plan.window; part += plan.part) {
-    if (part > 0)
-      syncThreads();
-    const int first = 16 * (part + firstStep);
-    startRows<S, Rows, plan.rows, 32 * plan.warps>(rows, x.second, head, begin + first, column,
-                                                   int(threadIdx.x));
-    weights.start(x.first, head, token + first);
-    copyAsyncCommit();
-    copyAsyncWait<0>();
-    syncThreads();
-    for (int step = 0; step < plan.part && part + step < plan.window; ++step) {
-      const Weights<S> found = weights.of(lane, step);
-      auto weight = [&](int i, int j) { return float(found.number[i][j]); };
+  tile.template walk<Rows>(x, rows, weights, [&](int step) {
+    const Weights<S> found = weights.of(lane, step);
+    auto weight = [&](int i, int j) { return float(found.number[i][j]); };
 #pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const SplitLeft left(weight(0, j), weight(1, j), weight(2, j), weight(3, j));
-        const int row = 16 * (lane.warp + step) + 2 * lane.pair + j;
+    for (int j = 0; j < 2; ++j) {
+      const SplitLeft left(weight(0, j), weight(1, j), weight(2, j), weight(3, j));
+      const int row = 16 * (lane.warp + step) + 2 * lane.pair + j;
 #pragma unroll
-        for (int c = 0; c < columns / 32; ++c) {
-          Vec<float, 4> right[2];
+      for (int c = 0; c < columns / 32; ++c) {
+        Vec<float, 4> right[2];
 #pragma unroll
-          for (int i = 0; i < 2; ++i)
-            right[i] = nano::load<4>(reinterpret_cast<const float *>(
-                rows + Rows::offset(row + 8 * i, 8 * c + lane.group)));
-          float pairs[4][2];
+        for (int i = 0; i < 2; ++i)
+          right[i] = nano::load<4>(reinterpret_cast<const float *>(
+              rows + Rows::offset(row + 8 * i, 8 * c + lane.group)));
+        float pairs[4][2];
 #pragma unroll
-          for (int k = 0; k < 4; ++k) {
-            pairs[k][0] = right[0][k];
-            pairs[k][1] = right[1][k];
-          }
-          multiplySplit(sums, 4 * c, left, pairs);
+        for (int k = 0; k < 4; ++k) {
+          pairs[k][0] = right[0][k];
+          pairs[k][1] = right[1][k];
         }
+        multiplySplit(sums, 4 * c, left, pairs);
       }
     }
-  }
+  });
   // A lane has eight neighbouring results of a row. Two lanes exchange halves of theirs, so that
   // both write to 32 bytes at a time.
   const bool isOdd = lane.pair & 1;
@@ -231,14 +217,14 @@ NANO_DEVICE void productBySplitting(long long iteration, const BandOperands<S, y
         pieces[0][j] = isOdd ? other : low;
         pieces[1][j] = isOdd ? high : other;
       }
-      const int t = token + lane.group + 8 * half,
-                d = column + 32 * c + 8 * (lane.pair & 2) + 4 * isOdd;
+      const int t = tile.token + lane.group + 8 * half,
+                d = tile.column + 32 * c + 8 * (lane.pair & 2) + 4 * isOdd;
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         if (t < S::tokens && d + 8 * i < S::size)
 #pragma unroll
           for (int k = 0; k < yCount; ++k)
-            store<4, 4 * int(sizeof(Result))>(&x.y[k].at(t, head, d + 8 * i),
+            store<4, 4 * int(sizeof(Result))>(&x.y[k].at(t, tile.head, d + 8 * i),
                                               to<Result>(pieces[i]));
     }
 }
