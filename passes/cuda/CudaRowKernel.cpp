@@ -617,14 +617,12 @@ LogicalResult emitCudaRowKernel(KernelFrame &frame, const RowForm &form) {
   } else {
     if (tiles)
       tiles->widenBlock(layout, frame.task, form);
-    if (layout.isTeam() && sumEarly(form)) {
-      FailureOr<RowForm> changed = RowForm::of(frame.task);
-      if (failed(changed))
-        return failure();
-      emitted = CudaRowKernel(frame, *changed, layout, nullptr).emit();
-    } else {
-      emitted = CudaRowKernel(frame, form, layout, tiles ? &*tiles : nullptr).emit();
-    }
+    FailureOr<RowForm> changed = form;
+    if (layout.isTeam() && sumEarly(form))
+      changed = RowForm::of(frame.task);
+    if (failed(changed))
+      return failure();
+    emitted = CudaRowKernel(frame, *changed, layout, tiles ? &*tiles : nullptr).emit();
   }
   if (failed(emitted))
     return failure();
