@@ -27,7 +27,7 @@ inline Tensor logAddExp(const Operand &a, const Operand &b) {
   return elementwise("logAddExp", a, b);
 }
 /// Φ(x) = (1 + erf(x/√2))/2; where x is negative it loses no digits to that sum.
-inline Tensor normalCdf(const At &x) { return elementwise("normal_cdf", x); }
+inline Tensor normalCdf(const At &x) { return elementwise("normalCdf", x); }
 /// x·Φ(x) = x/2·(1 + erf(x/√2)), in f32, rounded to x's type.
 Tensor gelu(const At &x);
 /// Its approximation x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))), which GPT-2 has.

@@ -101,12 +101,12 @@ def Nano_ErfOp : Nano_UnaryOp<"erf", "error function", "y = 2/√π·∫₀ˣ e^
               ExpOp::create(builder, getLoc(), x.getType(), g.neg(g.mul(x, x))))}];
   let facts = ".op = \"math.erf\", .device = \"erf\", .word = \"erf\", .cost = 35, .flops = 20, .specials = 1, .low = -1, .high = 1";
 }
-def Nano_NormalCdfOp : Nano_UnaryOp<"normal_cdf", "distribution function of the standard normal distribution", "y = 1/√(2π)·∫ e^(−t²/2) dt from −∞ to x"> {
+def Nano_NormalCdfOp : Nano_UnaryOp<"normalcdf", "distribution function of the standard normal distribution", "y = 1/√(2π)·∫ e^(−t²/2) dt from −∞ to x"> {
   let meaning = "std::erfc(-x * 0.70710678118654752) / 2";
   // dy·1/√(2π)·e^(−x²/2)
   let derivative = [{g.mul(g.mul(dy, 0.3989422804014327),
               ExpOp::create(builder, getLoc(), x.getType(), g.mul(g.mul(x, x), -0.5)))}];
-  let facts = ".device = \"normalCdf\", .word = \"normal_cdf\", .cost = 30, .flops = 20, .specials = 1, .low = 0, .high = 1";
+  let facts = ".device = \"normalCdf\", .word = \"normalcdf\", .cost = 30, .flops = 20, .specials = 1, .low = 0, .high = 1";
 }
 def Nano_SigmoidOp : Nano_UnaryOp<"sigmoid", "logistic function", "y = 1/(1 + e⁻ˣ)"> {
   let meaning = "1 / (1 + std::exp(-x))";

@@ -213,7 +213,7 @@ constexpr FunctionCode codes[] = {
     {"nano.log", [](VectorOps &v, Value x) { return v.log(x); }},
     {"nano.tanh", [](VectorOps &v, Value x) { return v.tanh(x); }},
     {"nano.erf", erf},
-    {"nano.normal_cdf", normalCdf},
+    {"nano.normalcdf", normalCdf},
     {"nano.sigmoid", [](VectorOps &v, Value x) { return v.sigmoid(x); }},
     {"nano.sin", [](VectorOps &v, Value x) { return v.sin(x); }},
     {"nano.cos", [](VectorOps &v, Value x) { return v.cos(x); }},

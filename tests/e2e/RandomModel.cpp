@@ -115,7 +115,7 @@ private:
     case 11:
       return chance(50) ? dropout(x) : noise(x);
     case 12:
-      return unary(chance(50) ? "erf" : "normal_cdf", x);
+      return unary(chance(50) ? "erf" : "normalcdf", x);
     case 13: // Away from the kink for most.
       return unary("abs", plus(x, 0.3));
     case 14: { // GELU (erf)
