@@ -28,9 +28,11 @@ namespace nano::cuda {
   X(cuDeviceGetName)                                                                               \
   X(cuDeviceGetUuid)                                                                               \
   X(cuDeviceGetAttribute)                                                                          \
+  X(cuDeviceGetP2PAttribute)                                                                       \
   X(cuDevicePrimaryCtxRetain)                                                                      \
   X(cuDevicePrimaryCtxRelease)                                                                     \
   X(cuCtxSetCurrent)                                                                               \
+  X(cuCtxEnablePeerAccess)                                                                         \
   X(cuCtxGetStreamPriorityRange)                                                                   \
   X(cuMemGetInfo)                                                                                  \
   X(cuMemAlloc)                                                                                    \
@@ -40,6 +42,7 @@ namespace nano::cuda {
   X(cuMemcpyHtoDAsync)                                                                             \
   X(cuMemcpyDtoHAsync)                                                                             \
   X(cuMemcpyDtoDAsync)                                                                             \
+  X(cuMemcpyAsync)                                                                                 \
   X(cuMemsetD8Async)                                                                               \
   X(cuMemsetD32Async)                                                                              \
   X(cuModuleLoadData)                                                                              \
@@ -70,7 +73,9 @@ namespace nano::cuda {
   X(cuGraphExecDestroy)
 
 // Those that older drivers may lack: null there.
-#define NANO_NEWER_DRIVER_FUNCTIONS(X) X(cuTensorMapEncodeTiled)
+#define NANO_NEWER_DRIVER_FUNCTIONS(X)                                                             \
+  X(cuTensorMapEncodeTiled)                                                                        \
+  X(cuStreamBatchMemOp)
 
 #define NANO_NVRTC_FUNCTIONS(X)                                                                    \
   X(nvrtcVersion)                                                                                  \

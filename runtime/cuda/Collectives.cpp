@@ -151,7 +151,7 @@ void NcclCollectives::check() {
     }
 }
 
-void NcclCollectives::abort() {
+void NcclCollectives::abort(const std::string & /*why: others ask the communicator*/) {
   for (auto &[set, comm] : comms)
     if (nccl::Comm each = std::exchange(comm, nullptr))
       (void)api.ncclCommAbort(each);

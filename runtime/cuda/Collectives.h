@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +41,15 @@ public:
   virtual void enqueue(const PreparedCollective &collective, CUstream stream) = 0;
   /// Whether a collective can be recorded into a graph.
   virtual bool isRecordable() const = 0;
+  /// A program has been recorded, on all ranks: before any of them launches it.
+  virtual void haveRecorded() {}
   /// Throws when communication has failed.
   virtual void check() {}
-  /// Ends what is under way, here and on the GPU; nothing can be enqueued any more.
-  virtual void abort() {}
+  /// Why what has come from the other ranks does not count, where one of them has given up. Cheap.
+  virtual std::optional<std::string> whyVoid() const { return std::nullopt; }
+  /// Ends what is under way, here and on the GPU; nothing can be enqueued any more. `why`: for the
+  /// other ranks.
+  virtual void abort(const std::string & /*why*/) {}
 };
 
 /// Through NCCL: one communicator for each set of ranks that the plan uses. Sums are NCCL's: in the
@@ -63,7 +69,7 @@ public:
   void enqueue(const PreparedCollective &collective, CUstream stream) override;
   bool isRecordable() const override { return true; }
   void check() override;
-  void abort() override;
+  void abort(const std::string &why) override;
   /// "2.28.9".
   std::string version() const;
 

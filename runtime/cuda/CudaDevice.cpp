@@ -3,6 +3,7 @@
 #include "base/Target.h"
 #include "runtime/Candidates.h"
 #include "runtime/cuda/Energy.h"
+#include "runtime/cuda/PeerCollectives.h"
 #include "runtime/cuda/Rates.h"
 #include "runtime/plan/Messages.h"
 
@@ -123,7 +124,7 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
     report("wrote " + options.tuneFile + ": " + std::to_string(tuning->size()) + " products of " +
            gpu.name);
   }
-  joinRanks();
+  joinRanks(cacheFolder);
   phases.end("ranks");
   gpu.check(gpu.api.cuMemsetD8Async(arena, 0, plan.arenaBytes, streams[0]), "cuMemsetD8Async");
   gpu.check(gpu.api.cuEventRecord(epoch, streams[0]), "cuEventRecord");
@@ -147,13 +148,24 @@ void CudaDevice::shareTuning() {
 }
 
 /// Makes the way in which the plan's collectives go, where it has any.
-void CudaDevice::joinRanks() {
+void CudaDevice::joinRanks(const std::string &cacheFolder) {
   std::vector<plan::Ranks> sets;
+  bool areCopied = false; // some of them
+  uint64_t besideBytes = 0;
   for (auto &[name, prepared] : programs)
-    for (const Prepared &each : prepared.commands)
-      if (each.isExchange &&
-          std::find(sets.begin(), sets.end(), each.collective.ranks) == sets.end())
-        sets.push_back(each.collective.ranks);
+    for (const Prepared &each : prepared.commands) {
+      if (!each.isExchange)
+        continue;
+      const plan::Ranks set = each.collective.ranks;
+      if (std::find(sets.begin(), sets.end(), set) == sets.end())
+        sets.push_back(set);
+      const int members =
+          placeOf(set, communicator.rank(), communicator.world(), int(plan.group)).members;
+      if (PeerCollectives::takes(each.collective, members)) {
+        areCopied = true;
+        besideBytes = std::max(besideBytes, PeerCollectives::bytesBeside(each.collective, members));
+      }
+    }
   if (sets.empty())
     return;
   std::sort(sets.begin(), sets.end()); // the same order on all ranks
@@ -171,12 +183,28 @@ void CudaDevice::joinRanks() {
   progressCopy = gpu.allocatePinned(sizeof(uint32_t));
   probes = gpu.makeStream();
   gpu.check(gpu.api.cuMemsetD32Async(progress, 0, 1, streams[0]), "cuMemsetD32Async");
-  auto nccl = std::make_unique<NcclCollectives>(gpu, *apis.nccl, communicator, int(plan.group));
-  NcclCollectives &joined = *nccl;
-  collectives = std::move(nccl);
+  auto made = std::make_unique<NcclCollectives>(gpu, *apis.nccl, communicator, int(plan.group));
+  NcclCollectives &joined = *made;
+  collectives = std::move(made);
   gpu.watch = [this](std::chrono::nanoseconds waited) { watch(waited); };
   joined.join(sets);
   ncclVersion = joined.version();
+  if (areCopied)
+    joinPeers(besideBytes, cacheFolder);
+}
+
+/// Large collectives go by copies where the ranks can reach each other's memory.
+void CudaDevice::joinPeers(uint64_t besideBytes, const std::string &cacheFolder) {
+  BuildCache cache(cacheFolder, ".cubin", options.report);
+  const PeerCollectives::Site site = {int(plan.group), arena,      besideBytes,
+                                      streams[0],      apis.nvrtc, &cache};
+  std::string whyNot;
+  auto peers = PeerCollectives::join(gpu, communicator, site, *collectives, whyNot);
+  if (peers)
+    nccl = std::exchange(collectives, std::move(peers));
+  else if (communicator.rank() == 0)
+    report("collectives take multiprocessors from the computation beside them: " + whyNot +
+           ", so that no copy engine can do them");
 }
 
 /// Memory, streams and events for the largest of the programs.
@@ -250,6 +278,8 @@ std::string CudaDevice::describe() const {
     text += ", cuBLASLt " + products->version();
   if (!ncclVersion.empty())
     text += ", NCCL " + ncclVersion;
+  if (nccl)
+    text += " and copies between GPUs";
   return text;
 }
 
@@ -289,6 +319,8 @@ std::vector<std::pair<std::string, std::string>> CudaDevice::facts() const {
   all.emplace_back("allocated_bytes", std::to_string(gpu.allocatedBytes()));
   if (!ncclVersion.empty())
     all.emplace_back("nccl", ncclVersion);
+  if (nccl)
+    all.emplace_back("collectives", "copies between GPUs, small ones by NCCL");
   if (placement.isShared)
     all.emplace_back("gpus_shared", "yes");
   // The context, the kernels' code and other processes included.

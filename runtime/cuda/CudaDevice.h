@@ -1,5 +1,5 @@
 // An NVIDIA GPU as a device: kernels compiled from the plan's sources by NVRTC, products by
-// cuBLASLt, collectives by NCCL, programs as CUDA graphs.
+// cuBLASLt, collectives by copy engines and NCCL, programs as CUDA graphs.
 #pragma once
 
 #include "runtime/Device.h"
@@ -34,10 +34,10 @@ class Held;
 ///
 /// Several ranks: each has a GPU of its own (see placeOnGpu), whether they are threads of a process
 /// or processes. While the host waits for the GPU it looks whether the other ranks are still there;
-/// when one is gone, or nothing ends within DeviceOptions::rankTimeout, NCCL's kernels are ended
-/// and the call, and every later one, fails with the collective that was under way. Ranks that
-/// share a GPU exchange data through the host, and their programs run command after command without
-/// a graph.
+/// when one is gone, or nothing ends within DeviceOptions::rankTimeout, what waits on the GPU is
+/// ended and the call, and every later one, fails with the collective that was under way. Ranks
+/// that share a GPU exchange data through the host, and their programs run command after command
+/// without a graph.
 class CudaDevice : public Device {
 public:
   /// BadInput when the plan is for another target, when there is no GPU or too few, when a kernel
@@ -127,7 +127,8 @@ private:
   void prepare(const std::string &cacheFolder);
   KernelCode compile(const std::string &cacheFolder);
   void allocate();
-  void joinRanks();
+  void joinRanks(const std::string &cacheFolder);
+  void joinPeers(uint64_t besideBytes, const std::string &cacheFolder);
   void shareTuning();
   void loadKernels(const KernelCode &code);
   void prepareProgram(const plan::Program &program);
@@ -175,6 +176,8 @@ private:
   bool isRecordable() const { return !collectives || collectives->isRecordable(); }
   /// Looks after the other ranks while the host waits; throws when the wait is to end.
   void watch(std::chrono::nanoseconds waited);
+  /// Ends what this rank does with others.
+  [[noreturn]] void part(const std::string &why);
   /// Gives up what this rank does with others. NCCL's abort waits until the graphs that hold its
   /// kernels are destroyed, and these until the kernels end, which the abort brings about: both go
   /// on at once.
@@ -204,6 +207,7 @@ private:
   DeviceOptions options;
   Apis apis;
   Placement placement;
+  std::unique_ptr<Collectives> nccl;        ///< beside `collectives` that need it
   std::unique_ptr<Collectives> collectives; ///< null: this rank exchanges data with nobody
   std::string ncclVersion;
   Gpu gpu;

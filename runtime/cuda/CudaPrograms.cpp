@@ -274,20 +274,22 @@ void CudaDevice::watch(std::chrono::nanoseconds waited) {
     communicator.waiting(started.empty() ? "a collective"
                                          : "the collectives of program '" + started + "'");
   std::string why;
-  if (std::optional<Error> failure = communicator.failure()) {
+  if (std::optional<Error> failure = communicator.failure())
     why = failure->message;
-  } else if (options.rankTimeout.count() > 0 && waited >= options.rankTimeout) {
+  else if (options.rankTimeout.count() > 0 && waited >= options.rankTimeout)
     why = "the ranks' GPUs came to no end within " + plan::secondsText(options.rankTimeout) +
           " (--rank-timeout)";
-  } else {
+  else
     try {
       collectives->check();
     } catch (const Failure &broken) {
       why = broken.error.message;
     }
-  }
-  if (why.empty())
-    return;
+  if (!why.empty())
+    part(why);
+}
+
+void CudaDevice::part(const std::string &why) {
   std::string where = "rank " + std::to_string(communicator.rank());
   if (!isInCommand) {
     if (std::string last = lastExchange(); !last.empty())
@@ -304,7 +306,8 @@ void CudaDevice::leave() {
     if (gpu.tryActivate()) // else the context is gone, and its graphs with it
       gpu.destroyGraphs();
   });
-  collectives->abort();
+  collectives->abort(parted ? parted->message
+                            : "rank " + std::to_string(communicator.rank()) + " has failed");
   graphs.join();
   for (auto &[name, prepared] : programs)
     prepared.graph = nullptr;
@@ -340,8 +343,11 @@ void CudaDevice::runFirst(PreparedProgram &prepared, bool onData) {
   runOneByOne(prepared, /*isFirst=*/true, /*measures=*/onData);
   if (onData)
     closeWays(prepared);
-  if (!options.waitForEach && isRecordable())
+  if (!options.waitForEach && isRecordable()) {
     prepared.graph = record(prepared, /*isMeasured=*/options.profile || options.trace);
+    if (prepared.hasExchange)
+      collectives->haveRecorded();
+  }
   prepared.hasRun = true;
 }
 
@@ -423,7 +429,12 @@ Status CudaDevice::read(uint32_t buffer, uint64_t offset, void *data, uint64_t b
 }
 
 Status CudaDevice::wait() {
-  Status status = guarded([&] { staging->wait(); });
+  Status status = guarded([&] {
+    staging->wait();
+    if (collectives)
+      if (std::optional<std::string> why = collectives->whyVoid())
+        part(*why);
+  });
   if (status)
     started.clear();
   if (status || started.empty() || parted)

@@ -44,7 +44,7 @@ std::string kernelModuleVersion() {
   return "";
 }
 
-Gpu::Gpu(const DriverApi &api, int ordinal) : api(api) {
+Gpu::Gpu(const DriverApi &api, int ordinal) : api(api), ordinal(ordinal) {
   check(api.cuDeviceGet(&device, ordinal), "cuDeviceGet");
   char text[256] = {};
   check(api.cuDeviceGetName(text, int(sizeof text) - 1, device), "cuDeviceGetName");

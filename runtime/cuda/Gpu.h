@@ -63,6 +63,7 @@ public:
   /// Bytes that `allocate` has given so far.
   uint64_t allocatedBytes() const { return allocated; }
   int attribute(CUdevice_attribute attribute) const;
+  CUdevice handle() const { return device; }
   /// Does `work` when the GPU goes, after what was made later has been released.
   void atRelease(std::function<void()> work) { releases.push_back(std::move(work)); }
 
@@ -84,7 +85,8 @@ public:
   }
 
   const DriverApi &api;
-  std::string name; ///< "NVIDIA H200"
+  const int ordinal; ///< among those that the process sees
+  std::string name;  ///< "NVIDIA H200"
   int major = 0, minor = 0, multiprocessors = 0;
   int driverVersion = 0; ///< newest CUDA that the driver knows: 13000 for 13.0
 

@@ -175,7 +175,7 @@ TEST_F(BoxesTest, OlderGpusAndDriversAreRefused) {
   expectRefused(boxesPlan(), "kernel boxes has clusters or tensor maps, which are of compute "
                              "capability 9.0; Fake GPU has 8.9, use another GPU");
   fake.computeCapability = 90;
-  fake.encodesMaps = false;
+  fake.isOlder = true;
   expectRefused(boxesPlan(), "which the driver of Fake GPU does not know: it lacks "
                              "cuTensorMapEncodeTiled; update it");
 }

@@ -3,10 +3,12 @@
 #include "tests/runtime/cuda/FakeTables.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <thread>
 
 namespace nano::test {
@@ -183,6 +185,28 @@ CUresult launchKernel(CUfunction function, unsigned blocks, unsigned, unsigned, 
   });
   return CUDA_SUCCESS;
 }
+/// Waits and writes, one after the other.
+CUresult batchMemOp(CUstream stream, unsigned count, CUstreamBatchMemOpParams *operations,
+                    unsigned) {
+  CUresult result = call("memory operations " + std::to_string(count) + on(stream));
+  if (result != CUDA_SUCCESS)
+    return result;
+  for (const CUstreamBatchMemOpParams &each : std::span(operations, count)) {
+    const bool isWait = each.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    auto *word =
+        static_cast<uint32_t *>(host(isWait ? each.waitValue.address : each.writeValue.address));
+    const uint32_t value = isWait ? each.waitValue.value : each.writeValue.value;
+    submitTask(stream, [=]() -> Task {
+      return [=] {
+        if (isWait)
+          return std::atomic_ref<uint32_t>(*word).load() == value;
+        std::atomic_ref<uint32_t>(*word).store(value);
+        return true;
+      };
+    });
+  }
+  return CUDA_SUCCESS;
+}
 CUresult waitEvent(CUstream handle, CUevent event, unsigned) {
   Stream *stream = as<Stream>(handle);
   CUresult result = call("wait event " + std::to_string(as<Event>(event)->number) + on(handle));
@@ -264,6 +288,16 @@ cuda::DriverApi driverTable() {
     currentGpu = int(reinterpret_cast<char *>(context) - fake->state->contexts);
     return CUDA_SUCCESS;
   };
+  api.cuCtxEnablePeerAccess = [](CUcontext context, unsigned) {
+    const auto peer = reinterpret_cast<char *>(context) - fake->state->contexts;
+    return call("gpu " + std::to_string(currentGpu) + " reaches " + std::to_string(peer));
+  };
+  api.cuDeviceGetP2PAttribute = [](int *value, CUdevice_P2PAttribute attribute, CUdevice one,
+                                   CUdevice other) {
+    const bool isLink = attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+    *value = isLink ? !fake->unlinked.count({std::min(one, other), std::max(one, other)}) : 1;
+    return CUDA_SUCCESS;
+  };
   api.cuMemGetInfo = [](size_t *free, size_t *total) {
     *free = fake->freeBytes;
     *total = size_t(8) << 30;
@@ -289,6 +323,10 @@ cuda::DriverApi driverTable() {
   api.cuMemcpyDtoDAsync = [](CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     return copy("copy", host(to), host(from), bytes, stream);
   };
+  api.cuMemcpyAsync = [](CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    return copy("copy between GPUs", host(to), host(from), bytes, stream);
+  };
+  api.cuStreamBatchMemOp = batchMemOp;
   api.cuMemsetD8Async = [](CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
     CUresult result = call("set " + std::to_string(bytes) + on(stream));
     if (result == CUDA_SUCCESS)
@@ -475,9 +513,10 @@ cuda::Apis FakeCuda::apis() {
   static const cuda::DriverApi older = [] {
     cuda::DriverApi api = driver;
     api.cuTensorMapEncodeTiled = nullptr;
+    api.cuStreamBatchMemOp = nullptr;
     return api;
   }();
-  return {encodesMaps ? &driver : &older, &nvrtc, fakeCublasLt(), fakeNccl()};
+  return {isOlder ? &older : &driver, &nvrtc, fakeCublasLt(), fakeNccl()};
 }
 
 } // namespace nano::test

@@ -10,7 +10,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nano::test {
@@ -61,14 +63,15 @@ public:
   std::map<std::string, size_t> parameterBytes; ///< by kernel
   std::map<std::string, size_t> mapBytes;       ///< of a second parameter, by kernel
   std::map<std::string, int> clusterBlocks;     ///< where it is not 1, by kernel
-  bool encodesMaps = true;                      ///< the driver has cuTensorMapEncodeTiled
+  bool isOlder = false;                         ///< the driver lacks what older ones lack
   int compiled = 0;                             ///< sources given to NVRTC
   int candidates = 4;                           ///< algorithms that cuBLASLt proposes
   float elapsed = 0;                            ///< milliseconds between any two events; 0: grows
   size_t cublasLtVersion = 130002;
-  std::vector<int> algorithms;           ///< the one of every product that ran, in order
-  cudaDataType unsupported = CUDA_C_64U; ///< products of this type have no algorithm
-  std::map<int, int> ncclVersions;       ///< by GPU, where it is not 2.28.9
+  std::vector<int> algorithms;            ///< the one of every product that ran, in order
+  cudaDataType unsupported = CUDA_C_64U;  ///< products of this type have no algorithm
+  std::map<int, int> ncclVersions;        ///< by GPU, where it is not 2.28.9
+  std::set<std::pair<int, int>> unlinked; ///< GPUs between which there is no NVLink, ascending
   /// What a communicator says of itself once it is joined; not 0 is an error.
   std::function<int()> ncclState;
 

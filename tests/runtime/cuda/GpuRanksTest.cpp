@@ -1,5 +1,5 @@
-// Several ranks on the GPUs of this machine, through NCCL and sharing them; skipped where there are
-// too few.
+// Several ranks on the GPUs of this machine, through NCCL, by copy engines and sharing them;
+// skipped where there are too few.
 #include "tests/runtime/cuda/DeviceTest.h"
 #include "tests/runtime/cuda/RanksPlan.h"
 
@@ -23,9 +23,9 @@ protected:
       gpus = int(visibleGpus(*apis.driver).size());
   }
 
-  void checkRanks(int world, int group) {
+  void checkRanks(int world, int group, int64_t part = 4) {
     SCOPED_TRACE(std::to_string(world) + " ranks, groups of " + std::to_string(group));
-    plan::Plan plan = ranksPlan(world, group);
+    plan::Plan plan = ranksPlan(world, group, part);
     std::vector<Status> outcomes =
         forRanks(plan, options, apis, cache.path, [&](CudaDevice &device, Communicator &ranks) {
           for (int run = 0; run < 6; ++run)
@@ -37,6 +37,17 @@ protected:
       EXPECT_TRUE(outcome) << outcome.error().message;
   }
 
+  void checkWorlds(int64_t part) {
+    if (gpus < 2)
+      GTEST_SKIP() << "there is one GPU";
+    for (int world : {2, 4, 8})
+      if (world <= gpus)
+        for (int group : {world, world / 2})
+          checkRanks(world, group, part);
+  }
+
+  void checkARankThatIsGone(int64_t part);
+
   int gpus = 0;
 };
 
@@ -45,13 +56,11 @@ TEST_F(GpuRanksTest, SharedGpus) {
   checkRanks(2 * gpus, gpus);
 }
 
-TEST_F(GpuRanksTest, Nccl) {
-  if (gpus < 2)
-    GTEST_SKIP() << "there is one GPU";
-  for (int world : {2, 4, 8})
-    if (world <= gpus)
-      for (int group : {world, world / 2})
-        checkRanks(world, group);
+TEST_F(GpuRanksTest, Nccl) { checkWorlds(4); }
+
+TEST_F(GpuRanksTest, CopyEngines) {
+  options.report = [](const std::string &line) { ADD_FAILURE() << line; };
+  checkWorlds(test::largePart);
 }
 
 TEST_F(GpuRanksTest, MeasuresWithAllStreams) {
@@ -61,12 +70,12 @@ TEST_F(GpuRanksTest, MeasuresWithAllStreams) {
   checkRanks(2, 2);
 }
 
-/// One rank stops in the middle of training: the kernels that wait for it end, and the error names
-/// the collective.
-TEST_F(GpuRanksTest, ARankThatIsGoneEndsTheOthers) {
+/// One rank stops in the middle of training: what waits for it ends, and the error names the
+/// collective.
+void GpuRanksTest::checkARankThatIsGone(int64_t part) {
   if (gpus < 2)
     GTEST_SKIP() << "there is one GPU";
-  plan::Plan plan = ranksPlan(2, 2);
+  plan::Plan plan = ranksPlan(2, 2, part);
   std::atomic<bool> isOver = false;
   forRanks(plan, options, apis, cache.path, [&](CudaDevice &device, Communicator &ranks) {
     for (int run = 0; run < 3; ++run)
@@ -90,6 +99,10 @@ TEST_F(GpuRanksTest, ARankThatIsGoneEndsTheOthers) {
     EXPECT_NE(status.error().message.find("a test's reason"), std::string::npos);
   });
 }
+
+TEST_F(GpuRanksTest, ARankThatIsGoneEndsTheOthers) { checkARankThatIsGone(4); }
+
+TEST_F(GpuRanksTest, ARankThatIsGoneEndsTheOthersCopies) { checkARankThatIsGone(test::largePart); }
 
 } // namespace
 } // namespace nano::cuda

@@ -1,4 +1,5 @@
 // Compiling with the machine's NVRTC, and the cache of what was compiled.
+#include "runtime/cuda/PeerSums.h"
 #include "tests/runtime/Expect.h"
 #include "tests/runtime/cuda/DeviceTest.h"
 
@@ -62,6 +63,13 @@ TEST_F(KernelCodeTest, CompilesOnceForEachThingThatMatters) {
   EXPECT_EQ(compile(plan)->compiled, 2);
   EXPECT_EQ(entries().size(), 7u);
   EXPECT_TRUE(reported.empty());
+}
+
+TEST_F(KernelCodeTest, CompilesTheRuntimesOwnSums) {
+  Result<std::string> cubin = compileSource(*nvrtc, PeerSums::source(), {}, "sm_90a");
+  ASSERT_TRUE(cubin) << cubin.error().message;
+  EXPECT_CONTAINS(*cubin, "nano_sum_f32");
+  EXPECT_CONTAINS(*cubin, "nano_sum_bf16");
 }
 
 TEST_F(KernelCodeTest, RebuildsADamagedEntryAndSaysSo) {

@@ -17,13 +17,7 @@ using plan::Command;
 using plan::DType;
 using plan::Ranks;
 
-namespace {
-
-constexpr int64_t part = 4;
-
-} // namespace
-
-plan::Plan ranksPlan(int world, int group) {
+plan::Plan ranksPlan(int world, int group, int64_t part) {
   plan::Plan plan;
   plan.model = "ranks";
   plan.target = "cuda";
@@ -46,7 +40,8 @@ plan::Plan ranksPlan(int world, int group) {
   buffer("of peers", DType::F32, part);
   buffer("gathered", DType::F32, group * part);
   buffer("shard", DType::F32, part);
-  buffer("half", DType::BF16, 7);
+  const int64_t halves = 4 * part - 9;
+  buffer("half", DType::BF16, halves);
 
   plan::Program program = {"last", {}, 2, 2};
   uint32_t line = 0;
@@ -91,7 +86,7 @@ plan::Plan ranksPlan(int world, int group) {
   add(copy("mine", "of peers", part), 1, "of peers is mine");
   reduce(Ranks::Peers, false, "sum of peers", {"of peers"}, {part});
   add(plan::AllGather{moves(Ranks::Group, {{"mine", "gathered"}}, {part})}, 1, "gather");
-  reduce(Ranks::All, false, "sum in bf16", {"half"}, {7});
+  reduce(Ranks::All, false, "sum in bf16", {"half"}, {halves});
   add(plan::RecordEvent{1}, 1, "");
   add(plan::WaitEvent{1}, 0, "");
   add(plan::Shard{moves(Ranks::Group, {{"gathered", "shard"}}, {part})}, 0, "shard");
@@ -150,13 +145,15 @@ std::vector<float> valuesOf(int rank, int run, size_t count) {
 
 void checkRanksRun(Device &device, const plan::Plan &plan, int rank, int run) {
   const int world = int(plan.worlds[0]), group = int(plan.group);
+  const int64_t part = plan.buffers[bufferOf(plan, "mine")].shape[0];
+  const auto halves = size_t(4 * part - 9);
   SCOPED_TRACE("rank " + std::to_string(rank) + ", run " + std::to_string(run));
   const auto all = size_t(world * part);
   write(device, plan, "x", valuesOf(rank, run, all));
   write(device, plan, "x2", valuesOf(rank, run + 1, 2 * size_t(world)));
   write(device, plan, "sum2", valuesOf(rank, run + 2, 3));
   write(device, plan, "largest", valuesOf(rank, run + 3, 5));
-  write(device, plan, "half", valuesOf(rank, run + 4, 7));
+  write(device, plan, "half", valuesOf(rank, run + 4, halves));
   Status status = device.run("last");
   ASSERT_TRUE(status) << status.error().message;
 
@@ -192,7 +189,7 @@ void checkRanksRun(Device &device, const plan::Plan &plan, int rank, int run) {
   EXPECT_EQ(read(device, plan, "of peers"), ofPeers);
   EXPECT_EQ(read(device, plan, "gathered"), gathered);
   EXPECT_EQ(read(device, plan, "shard"), slice(sum, rank, part));
-  EXPECT_EQ(read(device, plan, "half"), sumOf(4, 7));
+  EXPECT_EQ(read(device, plan, "half"), sumOf(4, halves));
 }
 
 std::vector<Status> forRanks(const plan::Plan &plan, const DeviceOptions &options,

@@ -14,7 +14,10 @@ namespace nano::test {
 
 /// Program "last" on two streams: collectives of every kind and set of ranks on the second, several
 /// buffers at once among them; f32 and bf16.
-plan::Plan ranksPlan(int world, int group);
+/// `part`: elements that a rank has of most buffers; with `largePart` collectives are of a size
+/// that copy engines do.
+plan::Plan ranksPlan(int world, int group, int64_t part = 4);
+inline constexpr int64_t largePart = 1 << 14;
 
 /// Writes the inputs of run number `run` on this rank, runs the program, and compares everything
 /// that it writes, bit by bit: the inputs are such that no sum rounds.

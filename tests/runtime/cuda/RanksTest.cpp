@@ -3,12 +3,15 @@
 #include "tests/runtime/Expect.h"
 #include "tests/runtime/cuda/DeviceTest.h"
 #include "tests/runtime/cuda/FakeCuda.h"
+#include "tests/runtime/cuda/FakeTables.h"
 #include "tests/runtime/cuda/RanksPlan.h"
+#include "tests/runtime/cuda/Sums.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 namespace nano::cuda {
@@ -17,18 +20,27 @@ namespace {
 using namespace std::chrono_literals;
 using test::checkRanksRun;
 using test::FakeCuda;
+using test::largePart;
 using test::ranksPlan;
 using test::TemporaryFolder;
 
 class RanksTest : public testing::Test {
 protected:
+  RanksTest() {
+    test::runSums(fake);
+    options.report = [this](const std::string &line) {
+      std::lock_guard guard(mutex);
+      lines.push_back(line);
+    };
+  }
+
   std::vector<Status> forRanks(const plan::Plan &plan, const test::RankBody &body) {
     return test::forRanks(plan, options, fake.apis(), cache.path, body);
   }
 
-  /// Runs the plan three times on all ranks and compares all that it writes.
-  void checkRanks(int world, int group) {
-    plan::Plan plan = ranksPlan(world, group);
+  /// Runs the plan four times on all ranks and compares all that it writes.
+  void checkRanks(int world, int group, int64_t part = 4) {
+    plan::Plan plan = ranksPlan(world, group, part);
     std::vector<Status> outcomes = forRanks(plan, [&](CudaDevice &device, Communicator &ranks) {
       for (int run = 0; run < 4; ++run)
         checkRanksRun(device, plan, ranks.rank(), run);
@@ -47,6 +59,8 @@ protected:
   FakeCuda fake;
   TemporaryFolder cache;
   DeviceOptions options;
+  std::mutex mutex;
+  std::vector<std::string> lines; ///< reported
 };
 
 TEST_F(RanksTest, CollectivesOfOneGroup) {
@@ -63,6 +77,52 @@ TEST_F(RanksTest, CollectivesOfSeveralGroups) {
   checkRanks(4, 2);
   EXPECT_EQ(countCalls("all-reduce"), 4 * 5 * 2); // two in one, maxima, peers, bf16
   EXPECT_EQ(countCalls("group start"), 4 * 2 * 2);
+}
+
+TEST_F(RanksTest, CopyEnginesDoLargeCollectives) {
+  for (const auto &[world, group] : {std::pair(2, 2), {4, 2}, {3, 3}}) {
+    fake.devices = world;
+    checkRanks(world, group, largePart);
+    EXPECT_EQ(countCalls("all-reduce"), world * 2); // maxima
+    EXPECT_EQ(countCalls("reduce-scatter"), 0);
+    EXPECT_EQ(countCalls("all-gather"), 0);
+    EXPECT_EQ(countCalls("launch graph"), world * 3);
+    EXPECT_GT(countCalls("copy between GPUs"), 0);
+    EXPECT_EQ(countCalls("gpu 0 reaches 1"), 1);
+    fake.calls.clear();
+  }
+  EXPECT_TRUE(lines.empty()) << lines[0];
+}
+
+TEST_F(RanksTest, WithoutNvlinkAllCollectivesAreNccls) {
+  fake.devices = 3;
+  fake.unlinked = {{1, 2}};
+  checkRanks(3, 3, largePart);
+  EXPECT_EQ(countCalls("copy between GPUs"), 0);
+  EXPECT_EQ(countCalls("all-gather"), 3 * 2);
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_EQ(lines[0],
+            "collectives take multiprocessors from the computation beside them: no NVLink joins "
+            "the GPUs of ranks 1 and 2, so that no copy engine can do them");
+}
+
+TEST_F(RanksTest, AnOlderDriverHasNoFlags) {
+  fake.devices = 2;
+  fake.isOlder = true;
+  checkRanks(2, 2, largePart);
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_CONTAINS(lines[0], ": the CUDA driver is older than 11.7, so that");
+}
+
+TEST_F(RanksTest, WithoutMemoryForSumsAllCollectivesAreNccls) {
+  fake.devices = 2;
+  const uint64_t beside = 4 * largePart + 16; // half of x, and of x2
+  fake.onCall = [&](const std::string &call) {
+    return call == "alloc " + std::to_string(beside) ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+  };
+  checkRanks(2, 2, largePart);
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_CONTAINS(lines[0], ": rank 0 lacks 64 KiB of memory for what is added up, so that");
 }
 
 TEST_F(RanksTest, WaitsForEachCommand) {
@@ -168,9 +228,10 @@ TEST_F(RanksTest, RefusesDifferentNcclVersions) {
 /// The error of rank 0's next run, when rank 1 makes none.
 class FailingRankTest : public RanksTest {
 protected:
-  Error errorWithout(const std::function<void(Communicator &)> &rank1, int runsBefore) {
+  Error errorWithout(const std::function<void(Communicator &)> &rank1, int runsBefore,
+                     int64_t part = 4) {
     fake.devices = 2;
-    plan::Plan plan = ranksPlan(2, 2);
+    plan::Plan plan = ranksPlan(2, 2, part);
     Error error;
     forRanks(plan, [&](CudaDevice &device, Communicator &ranks) {
       for (int run = 0; run < runsBefore; ++run)
@@ -219,6 +280,57 @@ TEST_F(FailingRankTest, EndsAWaitAfterTheTimeout) {
   Error error = errorWithout([](Communicator &) {}, 2);
   EXPECT_CONTAINS(error.message, "rank 0 in program 'last', command 3 'sums' (ranks.cpp:4): the "
                                  "ranks' GPUs came to no end within 0.2 s (--rank-timeout)");
+}
+
+TEST_F(FailingRankTest, EndsAWaitForACopyInAGraph) {
+  Error error =
+      errorWithout([](Communicator &ranks) { ranks.abort("a test's reason"); }, 2, largePart);
+  EXPECT_CONTAINS(error.message, "rank 0 in program 'last', command 3 'sums' (ranks.cpp:4): ");
+  EXPECT_CONTAINS(error.message, "a test's reason");
+}
+
+TEST_F(FailingRankTest, EndsAWaitForACopy) {
+  Error error =
+      errorWithout([](Communicator &ranks) { ranks.abort("a test's reason"); }, 0, largePart);
+  EXPECT_CONTAINS(error.message, "program 'last', command 3 'sums' (ranks.cpp:4): rank 0: ");
+}
+
+TEST_F(FailingRankTest, EndsAWaitForACopyAfterTheTimeout) {
+  options.rankTimeout = 200ms;
+  Error error = errorWithout([](Communicator &) {}, 2, largePart);
+  EXPECT_CONTAINS(error.message, "command 3 'sums' (ranks.cpp:4): the ranks' GPUs came to no end "
+                                 "within 0.2 s (--rank-timeout)");
+}
+
+/// A rank whose waits were ended goes on without the others and tells them what is void.
+TEST_F(RanksTest, NothingCountsOfARankThatHasGivenUp) {
+  fake.devices = 2;
+  plan::Plan plan = ranksPlan(2, 2, largePart);
+  std::atomic<bool> isBroken = false, hasGivenUp = false;
+  fake.onCall = [&](const std::string &call) {
+    return isBroken && test::gpuOfThread() == 1 && call.rfind("launch graph", 0) == 0
+               ? CUDA_ERROR_ILLEGAL_ADDRESS
+               : CUDA_SUCCESS;
+  };
+  forRanks(plan, [&](CudaDevice &device, Communicator &ranks) {
+    for (int run = 0; run < 2; ++run)
+      checkRanksRun(device, plan, ranks.rank(), run);
+    ASSERT_TRUE(ranks.barrier("a test"));
+    isBroken = isBroken || ranks.rank() == 1;
+    Status status = device.run("last");
+    if (ranks.rank() == 1) {
+      EXPECT_FALSE(status);
+      hasGivenUp = true;
+      return; // and its device goes
+    }
+    EXPECT_TRUE(status) << status.error().message;
+    while (!hasGivenUp)
+      std::this_thread::yield();
+    status = device.wait();
+    ASSERT_FALSE(status);
+    EXPECT_CONTAINS(status.error().message, "rank 0 in program 'last'");
+    EXPECT_CONTAINS(status.error().message, ": rank 1 has failed");
+  });
 }
 
 TEST_F(FailingRankTest, SaysWhatNcclSays) {

@@ -1,0 +1,36 @@
+// A kernel of the runtime's own: sums of what several ranks have.
+#pragma once
+
+#include "runtime/cuda/Gpu.h"
+#include "runtime/files/BuildCache.h"
+#include "runtime/plan/Plan.h"
+
+#include <cstdint>
+
+namespace nano::cuda {
+
+/// Adds up the members' parts of a collective in the order of their places, f32 as it is, bf16 in
+/// f32 and rounded once.
+class PeerSums {
+public:
+  /// The kernels' text, `nano_sum_f32` and `nano_sum_bf16`; each takes a Parts.
+  static const plan::Source &source();
+  /// One member's sum. Addresses, and numbers of elements and bytes.
+  struct Parts {
+    uint64_t own, others; ///< this member's part; those of the others, by place
+    uint64_t to;          ///< may be `own`
+    uint64_t count;       ///< elements of a part
+    uint64_t stride;      ///< bytes from one of `others` to the next
+    uint64_t place, members;
+  };
+
+  /// Compiles the kernels, or takes them from the cache. Throws Failure.
+  PeerSums(Gpu &gpu, const NvrtcApi &nvrtc, BuildCache &cache);
+  void enqueue(const Parts &parts, plan::DType type, CUstream stream) const;
+
+private:
+  Gpu &gpu;
+  CUfunction f32 = nullptr, bf16 = nullptr;
+};
+
+} // namespace nano::cuda
