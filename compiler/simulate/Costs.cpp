@@ -94,7 +94,7 @@ double secondsOf(const Command &command, const plan::Exchange &exchange, const M
     bytes += double(move.count) * double(plan::sizeOf(exchange.type));
   if (kind != Collective::AllReduce)
     bytes *= double(spread.members);
-  return machine.collective(kind, bytes, spread.members, spread.nodes);
+  return machine.collective(kind, bytes, spread.members, spread.nodes, machine.node.besideKernels);
 }
 
 } // namespace

@@ -96,15 +96,16 @@ double excess(const NodeLinks &links, Collective kind, double bytes) {
 
 } // namespace
 
-double Machine::collective(Collective kind, double bytes, int64_t members, int64_t nodes) const {
+double Machine::collective(Collective kind, double bytes, int64_t members, int64_t nodes,
+                           double slowdown) const {
   if (members <= 1)
     return 0;
   const double factor = busFactor(kind, double(members));
   const double perNode = double(members) / double(nodes);
   double latency = 0, moving = 0;
   if (perNode > 1) {
-    latency = node.latency;
-    moving = factor / busFactor(kind, double(node.members)) * excess(node, kind, bytes);
+    latency = slowdown * node.latency;
+    moving = slowdown * factor / busFactor(kind, double(node.members)) * excess(node, kind, bytes);
   }
   if (nodes > 1) {
     const double treeDepth = std::ceil(std::log2(double(nodes)));

@@ -89,6 +89,7 @@ struct NodeLinks {
   double latency = 0;                    ///< seconds of the smallest collective
   int64_t members = 2;                   ///< among how many ranks the bandwidths were measured
   std::array<Curve, numCollectives> bus; ///< by bytes of the whole tensor, bytes a second
+  double besideKernels = 1; ///< a collective takes so many times as long beside kernels
 };
 
 /// Links between nodes: every rank has one of its own.
@@ -147,12 +148,14 @@ struct Machine {
   /// the source, all-gather: the target) among `members` ranks, the same number in each of `nodes`
   /// nodes; 0 for one member. In a node: latency + what the measured time at that size exceeds it
   /// by, times the ratio of the bus factors of `members` and of the measured ranks: (P−1)/P, for
-  /// all-reduce 2(P−1)/P (rings of Patarasuk and Yuan, JPDC 69(2), 2009; NCCL's PERFORMANCE.md).
+  /// all-reduce 2(P−1)/P (rings of Patarasuk and Yuan, JPDC 69(2), 2009; NCCL's PERFORMANCE.md),
+  /// and times `slowdown`: 1 where no kernel runs, node.besideKernels in a step.
   /// Over nodes: the slower of that and of the network, where a ring leaves a node over as many
   /// links as it has members there; the latency grows by a ring's nodes − 1 messages (NCCL's Ring),
   /// by ⌈log₂ nodes⌉ where every node has one member (PAT), for all-reduce by twice that (Tree) or
   /// the ring's two turns, whichever are fewer. `hasNetwork` must hold when `nodes` is above 1.
-  double collective(Collective kind, double bytes, int64_t members, int64_t nodes = 1) const;
+  double collective(Collective kind, double bytes, int64_t members, int64_t nodes = 1,
+                    double slowdown = 1) const;
 
   /// Seconds of a copy of `bytes` between the host and a device; 0 for no bytes.
   double hostCopy(double bytes) const;

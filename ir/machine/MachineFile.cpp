@@ -190,6 +190,11 @@ NodeLinks readLinks(Reader &file, std::string &wrong) {
   links.members = reader.integer("measured_ranks");
   if (links.members < 2)
     reader.say("measured_ranks", "at least 2 are wanted");
+  if (reader.has("beside_kernels")) {
+    links.besideKernels = reader.number("beside_kernels", 1);
+    if (links.besideKernels < 1)
+      reader.say("beside_kernels", "at least 1 is wanted");
+  }
   Reader bus(reader.inner("bus_gb_per_s"), "node.bus_gb_per_s", wrong);
   constexpr const char *names[] = {"all_reduce", "reduce_scatter", "all_gather"};
   for (size_t kind = 0; kind < numCollectives; ++kind) {

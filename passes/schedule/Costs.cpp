@@ -164,7 +164,8 @@ double Costs::collective(Operation *command) const {
     members = world / group;
     spread = std::min(members, nodes);
   }
-  return machine.collective(kind, double(collectiveBytes(command)), members, spread);
+  return machine.collective(kind, double(collectiveBytes(command)), members, spread,
+                            machine.node.besideKernels);
 }
 
 } // namespace nano::schedule

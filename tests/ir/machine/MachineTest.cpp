@@ -138,6 +138,9 @@ TEST(Machine, CollectivesOverNodes) {
   EXPECT_DOUBLE_EQ(machine.collective(Collective::AllReduce, 80, 8, 8), 6 * 2 + 28);
   // Two members in each of 4 nodes: a ring of nodes, 2 links of 5.
   EXPECT_DOUBLE_EQ(machine.collective(Collective::ReduceScatter, 80, 8, 4), 1 + 3 * 2 + 7);
+  // Twice as long in a node, no longer between nodes.
+  EXPECT_DOUBLE_EQ(machine.collective(Collective::AllGather, 80, 4, 1, 2), 2 + 2 * 6);
+  EXPECT_DOUBLE_EQ(machine.collective(Collective::AllReduce, 80, 8, 8, 2), 6 * 2 + 28);
 }
 
 TEST(Machine, CopiesFromTheHost) {
@@ -288,6 +291,8 @@ TEST(Machine, Errors) {
   EXPECT_EQ(error(R"({"host_us": 4})", "4"), "m.json: launch: an object is wanted");
   EXPECT_EQ(error(R"("vector_tflops": 1)", R"("beside_collectives": 0.5, "vector_tflops": 1)"),
             "m.json: kernels.beside_collectives: at least 1 is wanted");
+  EXPECT_EQ(error(R"("measured_ranks": 2)", R"("beside_kernels": 0.5, "measured_ranks": 2)"),
+            "m.json: node.beside_kernels: at least 1 is wanted");
   EXPECT_EQ(error(R"("vector_tflops": 1)", R"("special_tflops": 0, "vector_tflops": 1)"),
             "m.json: kernels.special_tflops: a number above 0 is wanted");
   const std::string energy = R"("energy": {"limit_w": 10, "idle_w": 2, "pj_per_byte": 1, )"

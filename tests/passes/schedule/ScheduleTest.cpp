@@ -18,7 +18,7 @@ namespace {
 
 constexpr int parts = 4; ///< of every buffer; what views and tests tell apart
 /// Elements of the smallest buffer: copies of some are worth an event, of others not.
-constexpr int unit = 1 << 15;
+constexpr int unit = 1 << 16;
 
 //===- Random programs -----------------------------------------------------===//
 
@@ -284,7 +284,7 @@ TEST_F(Schedule, holdsTheProofsAndComputesTheSame) {
                              "nano-schedule{memory-growth=0}", "nano-schedule{machine=cpu}"};
   const char *before[] = {
       "", "nano-batch-launches,", "nano-bucket-collectives,",
-      "nano-bucket-collectives{max-bytes=300000},nano-batch-launches{max-bytes=200000},"};
+      "nano-bucket-collectives{max-bytes=600000},nano-batch-launches{max-bytes=400000},"};
   const unsigned worlds[] = {2, 4, 8, 64};
   int programs = 0, reordered = 0, communicating = 0, copying = 0, copied = 0;
   for (unsigned seed = 0; seed < 240; ++seed) {
