@@ -67,6 +67,7 @@ Facts Job::facts() const {
                  {"--val-every", std::to_string(options.valEvery)},
                  {"the number of validation sequences", std::to_string(valSequences.size())},
                  {"the content of the validation shards", hexText(valHash)},
+                 {"--tune", options.tune ? "yes" : "no"},
                  {"--times", given(options.times)},
                  {"--profile", given(options.profile)},
                  {"--fp8-report", options.fp8Report ? "yes" : "no"},

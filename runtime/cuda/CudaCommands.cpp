@@ -23,7 +23,12 @@ std::string rangeName(const Command &command) {
 void CudaDevice::loadKernels(const KernelCode &compiled) {
   std::unordered_map<std::string, CUmodule> modules;
   int mostShared = gpu.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-  for (const plan::Kernel &kernel : plan.kernels) {
+  const std::vector<bool> isLaunched = plan::launchedKernels(plan);
+  functions.assign(plan.kernels.size(), nullptr);
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    if (!isLaunched[i])
+      continue;
+    const plan::Kernel &kernel = plan.kernels[i];
     requireHopper(gpu, kernel);
     CUmodule &module = modules[kernel.source];
     if (!module)
@@ -57,7 +62,7 @@ void CudaDevice::loadKernels(const KernelCode &compiled) {
                                            CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                            int(kernel.sharedBytes)),
                 "cuFuncSetAttribute");
-    functions.push_back(function);
+    functions[i] = function;
     // Local memory is where registers spill, and where arrays are that are not in registers.
     resources += (resources.empty() ? "" : "; ") + kernel.name + " " +
                  std::to_string(query(CU_FUNC_ATTRIBUTE_NUM_REGS)) + " " +

@@ -1,6 +1,7 @@
 // NVRTC behind the plan's sources.
 #include "runtime/cuda/KernelCode.h"
 #include "runtime/plan/Messages.h"
+#include "runtime/plan/Operands.h"
 
 #include <algorithm>
 #include <atomic>
@@ -110,12 +111,16 @@ static size_t sizeWithHeaders(const plan::Source &source,
 Result<KernelCode> compileKernels(const plan::Plan &plan, const NvrtcApi &nvrtc, BuildCache &cache,
                                   const CompileOptions &options) {
   auto start = std::chrono::steady_clock::now();
-  std::set<std::string> named;
-  for (const plan::Kernel &kernel : plan.kernels)
-    named.insert(kernel.source);
+  const std::vector<bool> isLaunched = plan::launchedKernels(plan);
+  std::map<std::string, bool> named; // and whether any of a source's kernels is launched
+  for (size_t i = 0; i < plan.kernels.size(); ++i)
+    named[plan.kernels[i].source] |= isLaunched[i];
   std::vector<const plan::Source *> sources, headers;
   for (const plan::Source &source : plan.sources)
-    (named.count(source.name) ? sources : headers).push_back(&source);
+    if (auto kernels = named.find(source.name); kernels == named.end())
+      headers.push_back(&source);
+    else if (kernels->second)
+      sources.push_back(&source);
   // The longest texts first, with the headers in them: the last ones to be compiled are then short.
   std::map<const plan::Source *, size_t> sizes;
   for (const plan::Source *source : sources)

@@ -36,8 +36,8 @@ Result<std::string> compileSource(const NvrtcApi &nvrtc, const plan::Source &sou
                                   const std::vector<const plan::Source *> &headers,
                                   const std::string &architecture);
 
-/// Every source that a kernel names, compiled or from the cache. BadInput: a source does not
-/// compile; the message names it and the model lines of its kernel.
+/// The source of every kernel that the plan's programs launch, compiled or from the cache.
+/// BadInput: a source does not compile; the message names it and the model lines of its kernel.
 Result<KernelCode> compileKernels(const plan::Plan &plan, const NvrtcApi &nvrtc, BuildCache &cache,
                                   const CompileOptions &options);
 

@@ -5,6 +5,7 @@
 #include "runtime/emulator/Process.h"
 #include "runtime/files/BuildCache.h"
 #include "runtime/plan/Messages.h"
+#include "runtime/plan/Operands.h"
 
 #include <algorithm>
 #include <atomic>
@@ -154,8 +155,10 @@ Result<Kernels> compileKernels(const plan::Plan &plan, const CompileOptions &opt
   Kernels result;
   result.byIndex.resize(plan.kernels.size());
   std::map<std::string, std::vector<size_t>> bySource;
+  const std::vector<bool> isLaunched = plan::launchedKernels(plan);
   for (size_t i = 0; i < plan.kernels.size(); ++i)
-    bySource[plan.kernels[i].source].push_back(i);
+    if (isLaunched[i])
+      bySource[plan.kernels[i].source].push_back(i);
   std::vector<const plan::Source *> sources;
   for (const plan::Source &source : plan.sources)
     if (bySource.count(source.name))

@@ -70,12 +70,13 @@ struct CompileOptions {
 /// What `compileKernels` made, by plan::Kernel's index.
 struct Kernels {
   std::vector<std::unique_ptr<KernelImage>> images;
-  std::vector<const Kernel *> byIndex;
-  int compiled = 0, cached = 0; ///< sources
+  std::vector<const Kernel *> byIndex; ///< null: no program launches it
+  int compiled = 0, cached = 0;        ///< sources
 };
 
-/// All kernels of a CUDA plan, compiled by $CXX or c++ or taken from the cache. BadInput with the
-/// compiler's first error when a source does not compile, or when there is no compiler.
+/// All kernels that the programs of a CUDA plan launch, compiled by $CXX or c++ or taken from the
+/// cache. BadInput with the compiler's first error when a source does not compile, or when there is
+/// no compiler.
 Result<Kernels> compileKernels(const plan::Plan &plan, const CompileOptions &options);
 
 } // namespace nano::emulator

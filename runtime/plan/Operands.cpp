@@ -100,4 +100,16 @@ std::vector<Ref> operandsOf(const Command &command) {
   return operands;
 }
 
+std::vector<bool> launchedKernels(const Plan &plan) {
+  std::vector<bool> launched(plan.kernels.size(), false);
+  for (const Program &program : plan.programs)
+    for (const Command &command : program.commands) {
+      if (const auto *launch = command.as<Launch>())
+        launched[launch->kernel] = true;
+      for (const Launch &candidate : command.candidates)
+        launched[candidate.kernel] = true;
+    }
+  return launched;
+}
+
 } // namespace nano::plan

@@ -34,4 +34,8 @@ inline constexpr uint32_t copyStream = 2;
 /// where it has any. A place that is read and written by different operands appears twice.
 std::vector<Ref> operandsOf(const Command &command);
 
+/// Of each kernel of the plan, whether a command of its programs launches it, or may launch it
+/// instead of what it does.
+std::vector<bool> launchedKernels(const Plan &plan);
+
 } // namespace nano::plan

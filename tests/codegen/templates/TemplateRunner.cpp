@@ -78,6 +78,10 @@ TemplateRunner::TemplateRunner(const std::string &text, const std::vector<std::s
     kernel.source = "test.cu";
     plan.kernels.push_back(kernel);
   }
+  // What no program launches is not compiled.
+  plan::Program &program = plan.programs.emplace_back();
+  for (uint32_t i = 0; i < names.size(); ++i)
+    program.commands.emplace_back().action = plan::Launch{i, {}};
   emulator::CompileOptions options;
   options.cacheFolder = BuildCache::defaultFolder();
   auto compiled = emulator::compileKernels(plan, options);

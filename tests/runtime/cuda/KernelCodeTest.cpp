@@ -72,6 +72,27 @@ TEST_F(KernelCodeTest, CompilesTheRuntimesOwnSums) {
   EXPECT_CONTAINS(*cubin, "nano_sum_bf16");
 }
 
+TEST_F(KernelCodeTest, CompilesWhatProgramsLaunch) {
+  plan::Plan plan = smallPlan(100);
+  plan::Program &program = plan.programs[0];
+  const auto launchesAdd = [](const plan::Command &command) {
+    const auto *launch = command.as<plan::Launch>();
+    return launch && launch->kernel == 1;
+  };
+  plan::Command add = *std::find_if(program.commands.begin(), program.commands.end(), launchesAdd);
+  std::erase_if(program.commands, launchesAdd);
+  Result<KernelCode> code = compile(plan);
+  ASSERT_TRUE(code) << code.error().message;
+  EXPECT_EQ(code->cubins.size(), 1u);
+  EXPECT_EQ(code->cubins.count("scale.cu"), 1u);
+  // A candidate may be launched.
+  program.commands[0].candidates = {*add.as<plan::Launch>()};
+  code = compile(plan);
+  ASSERT_TRUE(code) << code.error().message;
+  EXPECT_EQ(code->compiled, 1);
+  EXPECT_EQ(code->cubins.count("add.cu"), 1u);
+}
+
 TEST_F(KernelCodeTest, RebuildsADamagedEntryAndSaysSo) {
   plan::Plan plan = smallPlan(100);
   Result<KernelCode> first = compile(plan);

@@ -194,6 +194,32 @@ TEST_F(TrainerTest, ScalarsAreThoseOfTheStep) {
   EXPECT_EQ(seen, expected);
 }
 
+TEST_F(TrainerTest, DevicesGetTheProgramsThatTheRunBegins) {
+  plan.programs.push_back({"measure", {}, 1, 0});
+  plan.training.measure = "measure";
+  auto programs = [&] {
+    std::string names;
+    test::CapturedConsole console;
+    EXPECT_FALSE(train(
+        plan, plan::planHash(plan), options,
+        [&](const plan::Plan &plan, Communicator &, const DeviceOptions &) {
+          for (const plan::Program &program : plan.programs)
+            names += program.name + " ";
+          return Result<std::unique_ptr<Device>>(failed("enough"));
+        },
+        console.console));
+    return names;
+  };
+  EXPECT_EQ(programs(), "first next last update ");
+  options.val = scratch / "val.bin";
+  EXPECT_EQ(programs(), "first next last update validate ");
+  options.calibrate = scratch / "scales.json";
+  EXPECT_EQ(programs(), "first next last update validate measure ");
+  // What is tuned is kept for samples too.
+  options.tune = true;
+  EXPECT_EQ(programs(), "first next last update validate generate measure ");
+}
+
 TEST_F(TrainerTest, ScalarThatIsNotFinite) {
   plan.scalars[0].value.kind = plan::Expr::Kind::Div;
   plan.scalars[0].value.operands.resize(2);
