@@ -106,6 +106,8 @@ def compile_kernel(nvrtc, path):
     program = ctypes.c_void_p()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, name.encode(), 0, None, None)
     options = [*OPTIONS, f"--include-path={os.path.dirname(path)}"]
+    if int(version(nvrtc).split(".")[0]) >= 13:
+        options.append("--minimal")
     list_of = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
     status = nvrtc.nvrtcCompileProgram(program, len(options), list_of)
     size = ctypes.c_size_t()
