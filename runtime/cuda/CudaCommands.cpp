@@ -71,6 +71,7 @@ void CudaDevice::loadKernels(const KernelCode &compiled) {
   }
 }
 
+/// All of its commands but products.
 void CudaDevice::prepareProgram(const plan::Program &program) {
   PreparedProgram &prepared = programs[program.name];
   prepared.program = &program;
@@ -87,8 +88,6 @@ void CudaDevice::prepareProgram(const plan::Program &program) {
     try {
       if (const auto *action = command.as<plan::Launch>())
         each.launch = prepare(*action);
-      if (const auto *matmul = command.as<plan::Matmul>())
-        prepare(*matmul, each);
       if (const std::optional<plan::Exchange> exchange = exchangeOf(command))
         prepare(*exchange, each);
       if (!command.candidates.empty())
@@ -169,7 +168,7 @@ CudaDevice::KernelLaunch CudaDevice::prepare(const plan::Launch &command) const 
   return launch;
 }
 
-void CudaDevice::prepare(const plan::Matmul &matmul, Prepared &prepared) {
+MatmulOperands CudaDevice::operandsOf(const plan::Matmul &matmul) const {
   MatmulOperands operands = {address(matmul.a), address(matmul.b), address(matmul.c)};
   if (matmul.beta != 0)
     operands.d = address(matmul.d);
@@ -177,7 +176,11 @@ void CudaDevice::prepare(const plan::Matmul &matmul, Prepared &prepared) {
     operands.scaleA = address(matmul.scales->a);
     operands.scaleB = address(matmul.scales->b);
   }
-  Result<std::unique_ptr<Product>> made = products->make(matmul, operands);
+  return operands;
+}
+
+void CudaDevice::prepare(const plan::Matmul &matmul, Prepared &prepared) {
+  Result<std::unique_ptr<Product>> made = products->make(matmul, operandsOf(matmul));
   if (!made)
     throw Failure{made.error()};
   prepared.product = std::move(*made);

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <future>
 #include <thread>
 
 namespace nano::cuda {
@@ -90,8 +89,6 @@ KernelCode CudaDevice::compile(const std::string &cacheFolder) {
 
 void CudaDevice::prepare(const std::string &cacheFolder) {
   KernelCode compiled = compile(cacheFolder);
-  loadKernels(compiled);
-  phases.end("kernel_modules");
   code.compiled = compiled.compiled;
   code.cached = compiled.cached;
   code.seconds = compiled.seconds;
@@ -103,15 +100,22 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
     tuning = Tuning::open(options.tuneFile, gpu.name, options.report, options.tune);
   }
   const bool tunes = options.tune && communicator.rank() == 0;
+  if (!tunes)
+    shareTuning();
+  loadKernels(compiled);
+  phases.end("kernel_modules");
+  for (const plan::Program &program : plan.programs)
+    prepareProgram(program);
+  phases.end("programs");
+  beginProducts();
   if (tunes || options.trace)
     fillWithNoise();
+  // What follows measures products, or looks up what is known of them.
+  if (makingProducts.valid() && (tunes || options.trace || hasCandidates(plan)))
+    makingProducts.get();
   if (options.trace)
     measuredRates =
         measureRates(gpu, products.get(), arena, plan.arenaBytes, workspaceOf(0), streams[0]);
-  if (!tunes)
-    shareTuning();
-  for (const plan::Program &program : plan.programs)
-    prepareProgram(program);
   if (tunes && products)
     tuneProducts();
   phases.end("products");
@@ -131,6 +135,50 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
   gpu.synchronize(streams[0]);
   epochSeconds = secondsNow();
   phases.end("clearing");
+}
+
+/// Has cuBLASLt choose the algorithms of all products and load their code, beside what comes before
+/// the first run: clearing the memory and filling the states.
+void CudaDevice::beginProducts() {
+  if (!products)
+    return;
+  CUstream aside = gpu.makeStream();
+  makingProducts = std::async(std::launch::async, [this, aside] {
+                     gpu.activate();
+                     for (const plan::Program &program : plan.programs) {
+                       std::vector<Prepared> &commands = programs.at(program.name).commands;
+                       for (size_t i = 0; i < commands.size(); ++i)
+                         if (const auto *matmul = commands[i].command->as<plan::Matmul>())
+                           try {
+                             const size_t before = products->distinct();
+                             prepare(*matmul, commands[i]);
+                             if (products->distinct() > before)
+                               loadCode(*commands[i].product, aside);
+                           } catch (const Failure &failure) {
+                             throw Failure{plan::inCommand(plan, program, i, failure.error)};
+                           }
+                     }
+                   }).share();
+}
+
+/// Whoever runs, measures or asks about products waits for them, and hears what is wrong with one.
+void CudaDevice::endProducts() {
+  if (!makingProducts.valid())
+    return;
+  const Phases::Clock::time_point begin = Phases::Clock::now();
+  makingProducts.get();
+  phases.add("products", Phases::Clock::now() - begin);
+}
+
+/// The library loads the code of an algorithm when it is first put on a stream: here into a graph
+/// that nobody runs.
+void CudaDevice::loadCode(const Product &product, CUstream stream) const {
+  if (gpu.api.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS)
+    return;
+  (void)product.enqueue(workspaceOf(0), stream); // again where it is run, and looked at
+  CUgraph graph = nullptr;
+  if (gpu.api.cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS)
+    gpu.api.cuGraphDestroy(graph);
 }
 
 /// All ranks take the algorithms that rank 0 has: what several of them compute alike must come out
@@ -297,6 +345,8 @@ EnergyCounter CudaDevice::energy() const {
 std::vector<CommandTime> CudaDevice::times() const { return timesOf(plan, programs); }
 
 std::vector<std::pair<std::string, std::string>> CudaDevice::facts() const {
+  if (makingProducts.valid())
+    makingProducts.wait();
   std::vector<std::pair<std::string, std::string>> all = {
       {"gpu", gpu.name},
       {"architecture", architectureOf(gpu.major, gpu.minor)},

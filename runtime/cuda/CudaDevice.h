@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -134,6 +135,10 @@ private:
   void prepareProgram(const plan::Program &program);
   KernelLaunch prepare(const plan::Launch &command) const;
   void prepareCandidates(const plan::Program &program, Prepared &prepared);
+  MatmulOperands operandsOf(const plan::Matmul &matmul) const;
+  void beginProducts();
+  void endProducts();
+  void loadCode(const Product &product, CUstream stream) const;
   void prepare(const plan::Matmul &matmul, Prepared &prepared);
   void prepare(const plan::Exchange &exchange, Prepared &prepared) const;
   struct OpenProduct;
@@ -241,6 +246,9 @@ private:
   std::vector<CUdeviceptr> spare; ///< memory for copies
   double powerLimit = 0;          ///< watts, where choices were measured with the board at it
   double heldSeconds = 0;         ///< spent on counting joules of candidates
+  /// While products are made, nobody else touches them, nor `products`. The first member to go,
+  /// which waits for the end.
+  std::shared_future<void> makingProducts;
 };
 
 } // namespace nano::cuda

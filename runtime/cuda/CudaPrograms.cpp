@@ -340,6 +340,7 @@ CudaDevice::PreparedProgram &CudaDevice::find(const std::string &program) {
 /// Runs the program for the first time, and records its graph for the next. `onData`: on what the
 /// run is about, so that times tell something.
 void CudaDevice::runFirst(PreparedProgram &prepared, bool onData) {
+  endProducts();
   runOneByOne(prepared, /*isFirst=*/true, /*measures=*/onData);
   if (onData)
     closeWays(prepared);
@@ -378,6 +379,7 @@ Status CudaDevice::prepareAhead(const std::vector<std::string> &names) {
 
 Status CudaDevice::runCommand(const std::string &program, size_t command) {
   return guarded([&] {
+    endProducts();
     PreparedProgram &prepared = find(program);
     if (command >= prepared.commands.size())
       throw Failure{failed("program '" + program + "' has no command " + std::to_string(command))};
@@ -396,7 +398,10 @@ Result<std::vector<CommandCost>> CudaDevice::costs(const std::vector<std::string
   if (const std::string why = whyNoCosts(); !why.empty())
     return badInput(why);
   std::vector<CommandCost> all;
-  Status status = guarded([&] { all = costsOf(names); });
+  Status status = guarded([&] {
+    endProducts();
+    all = costsOf(names);
+  });
   return status ? Result<std::vector<CommandCost>>(std::move(all)) : status.error();
 }
 

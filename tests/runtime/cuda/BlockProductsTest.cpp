@@ -61,8 +61,8 @@ TEST_F(BlockProductsTest, RefuseScalesThatGpusLack) {
     plan::Plan plan = productPlan({cases.front()});
     change(plan, *plan.programs[0].commands[0].as<plan::Matmul>());
     auto device = make(plan);
-    EXPECT_FALSE(device);
-    Error error = device ? Error() : device.error();
+    EXPECT_TRUE(device) << device.error().message;
+    Error error = test::refusedRun(std::move(*device), plan);
     EXPECT_EQ(error.exitStatus(), 2);
     return error.message;
   };

@@ -19,6 +19,7 @@ using test::checkSmallPlan;
 using test::FakeCuda;
 using test::productCases;
 using test::productPlan;
+using test::refusedRun;
 using test::runChain;
 using test::smallPlan;
 using test::TemporaryFolder;
@@ -36,7 +37,10 @@ protected:
   Result<std::unique_ptr<CudaDevice>> tryMake(const plan::Plan &given) {
     const plan::Plan &plan = plans.emplace_back(given); // outlives the device
     EXPECT_TRUE(plan::validate(plan)) << plan::validate(plan).error().message;
-    return CudaDevice::create(plan, group.communicator(0), options, fake.apis(), cache.path);
+    auto device = CudaDevice::create(plan, group.communicator(0), options, fake.apis(), cache.path);
+    if (device)
+      (void)(*device)->facts(); // waits until products are made, of which `calls` tells
+    return device;
   }
   std::unique_ptr<CudaDevice> make(const plan::Plan &plan) {
     auto device = tryMake(plan);
@@ -240,10 +244,10 @@ TEST_F(CudaDeviceTest, SaysWhatTheStartTook) {
     names.push_back(name);
     EXPECT_GE(milliseconds, 0) << name;
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"driver", "context", "memory", "cublaslt", "streams",
-                                             "kernel_code", "kernel_modules", "products", "ranks",
-                                             "clearing", "first_others", "first_waits",
-                                             "first_products", "capture", "instantiate"}));
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "driver", "context", "memory", "cublaslt", "streams", "kernel_code",
+                       "kernel_modules", "programs", "products", "ranks", "clearing",
+                       "first_others", "first_waits", "first_products", "capture", "instantiate"}));
 }
 
 TEST_F(CudaDeviceTest, LaysOutLaunches) {
@@ -463,7 +467,7 @@ TEST_F(CudaDeviceTest, MeasuresEveryCommand) {
 TEST_F(CudaDeviceTest, SaysWhichProductHasNoAlgorithm) {
   fake.unsupported = CUDA_R_8F_E4M3;
   plan::Plan plan = productPlan(productCases());
-  Error error = refused(plan);
+  Error error = refusedRun(make(plan), plan);
   EXPECT_EQ(error.exitStatus(), 2);
   EXPECT_EQ(error.message,
             "program 'f8', command 0 'f8' (products.cpp:7): cuBLASLt 13.0.2 has no algorithm for "
@@ -477,7 +481,8 @@ TEST_F(CudaDeviceTest, RefusesF8ProductsThatGpusLack) {
   fake.unsupported = CUDA_R_8F_E5M2;
   f8.command.transposeB = false;
   f8.command.ldb = f8.command.n;
-  Error layout = refused(productPlan({f8}));
+  const plan::Plan plan = productPlan({f8});
+  Error layout = refusedRun(make(plan), plan);
   EXPECT_EQ(layout.exitStatus(), 2);
   EXPECT_CONTAINS(layout.message,
                   "; f8 products need A as m×k and B as n×k, both with k along rows");

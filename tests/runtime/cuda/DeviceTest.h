@@ -47,6 +47,14 @@ protected:
   cuda::Apis apis;
 };
 
+/// The error of the first run of a device that has a product wrong.
+inline Error refusedRun(std::unique_ptr<cuda::CudaDevice> device, const plan::Plan &plan) {
+  Status status = device->run(plan.programs[0].name);
+  EXPECT_FALSE(status);
+  EXPECT_FALSE(device->run(plan.programs[0].name)) << "once more";
+  return status ? Error() : status.error();
+}
+
 /// Runs smallPlan on the device `runs` times and compares everything that it writes, bit by bit.
 inline void checkSmallPlan(Device &device, int64_t count, int runs) {
   auto size = size_t(count);
