@@ -247,12 +247,6 @@ Tensor randomBits(const Shape &shape, Line at) {
 }
 
 namespace {
-/// Uniform in [0, behind), of random bits.
-Tensor numbersBelow(double behind, const Tensor &bits, Line at) {
-  const Tensor upper = Operand(bits, at) >> Operand(8.0, at);
-  return Operand(cast(At(upper, at), f32), at) * Operand(behind * 0x1p-24, at);
-}
-
 void checkProbability(double p, Line at, const char *what) {
   if (!(p >= 0 && p <= 1))
     fail(at, fmt::format("{}: a probability of {}; it is from 0 to 1", what, p));
@@ -268,7 +262,9 @@ Comparison happens(const Shape &shape, double p, Line at) {
 Tensor randomUniform(const Shape &shape, double low, double high, Line at) {
   if (!(low <= high && std::isfinite(high - low)))
     fail(at, fmt::format("randomUniform: from {} to {}", low, high));
-  const Tensor unit = numbersBelow(1, randomBits(shape, at), at);
+  // Of 24 bits, in [0, 1).
+  const Tensor upper = Operand(randomBits(shape, at), at) >> Operand(8.0, at);
+  const Tensor unit = Operand(cast(At(upper, at), f32), at) * Operand(0x1p-24, at);
   const Tensor scaled = Operand(unit, at) * Operand(high - low, at);
   return Operand(scaled, at) + Operand(low, at);
 }
@@ -284,15 +280,12 @@ Tensor randomNormal(const Shape &shape, double mean, double stddev, Line at) {
     const Tensor even = Operand(own, at) - Operand(isOdd, at);
     return SmallVector<Tensor>{even, Operand(even, at) + Operand(1.0, at)};
   });
-  const Tensor first = Operand(1.0, at) - Operand(numbersBelow(1, bits[0], at), at);
-  const Tensor turn = numbersBelow(6.283185307179586, bits[1], at);
-  // The root of the square, with no case of its own for zero.
-  const Tensor square =
-      max(Operand(log(At(first, at)), at) * Operand(-2.0, at), Operand(0x1p-100, at));
-  const Tensor radius = Operand(square, at) * Operand(rsqrt(At(square, at)), at);
-  const Tensor side = select(Operand(isOdd, at) == Operand(0.0, at), Operand(cos(At(turn, at)), at),
-                             Operand(sin(At(turn, at)), at));
-  const Tensor normal = Operand(radius, at) * Operand(side, at);
+  Recorder &recorder = Recorder::current();
+  auto value = [&](const Tensor &tensor) { return recorder.value(At(tensor, at), "randomNormal"); };
+  const Value radius = value(bits[0]);
+  const Tensor normal = recorder.handle(
+      recorder.op<graph::NormalOp>(at, typeOf(radius).clone(recorder.elementType(f32)), radius,
+                                   value(bits[1]), value(isOdd)));
   const Tensor scaled = Operand(normal, at) * Operand(stddev, at);
   return Operand(scaled, at) + Operand(mean, at);
 }

@@ -48,9 +48,19 @@ NANO_DEVICE float sigmoidOfPower(float x) {
   return approximateReciprocal(1.0f + approximateExp2(x));
 }
 
-/// ln x, at most 1.2 units in the last place off: of x = 2^n·(1 + f), |f| ≤ 1/3, n·ln 2 + f − f²/2
-/// + f³·p(f), where p is of the sixth degree and its largest relative error least. It has no
-/// branches, behind which compilers would compute again what several lanes share.
+/// Factor · (ln(1 + f) − f)/f² for |f| ≤ 1/3: −1/2 + f·p(f), where p is of the sixth degree and its
+/// largest relative error least.
+template <int Factor = 1> NANO_DEVICE float logarithmRest(float f) {
+  float p = fma(Factor * 0.138202131f, f, Factor * -0.151221827f);
+  p = fma(p, f, Factor * 0.140423134f);
+  p = fma(p, f, Factor * -0.164723262f);
+  p = fma(p, f, Factor * 0.200079188f);
+  p = fma(p, f, Factor * -0.250042379f);
+  p = fma(p, f, Factor * 0.333332658f);
+  return fma(p, f, Factor * -0.5f);
+}
+/// ln x, at most 1.2 units in the last place off: of x = 2^n·(1 + f), n·ln 2 + f + f²·rest(f). It
+/// has no branches, behind which compilers would compute again what several lanes share.
 NANO_DEVICE float log(float x) {
   constexpr uint32_t third = 0x3f2aaaabu, infinity = 0x7f800000u; // 2/3, ∞
   const bool isSmall = x < 0x1p-126f;
@@ -58,14 +68,7 @@ NANO_DEVICE float log(float x) {
   const uint32_t bits = bitCast<uint32_t>(scaled), exponent = (bits - third) & 0xff800000u;
   const float f = bitCast<float>(bits - exponent) - 1.0f,
               n = fma(float(int(exponent)), 0x1p-23f, isSmall ? -23.0f : 0.0f);
-  float p = fma(0.138202131f, f, -0.151221827f);
-  p = fma(p, f, 0.140423134f);
-  p = fma(p, f, -0.164723262f);
-  p = fma(p, f, 0.200079188f);
-  p = fma(p, f, -0.250042379f);
-  p = fma(p, f, 0.333332658f);
-  p = fma(p, f, -0.5f);
-  const float result = fma(n, 0.693147182f, fma(p, f * f, f)), infinite = bitCast<float>(infinity),
+  const float result = fma(n, 0.693147182f, fma(logarithmRest(f), f * f, f)), infinite = bitCast<float>(infinity),
               none = bitCast<float>(0x7fc00000u);
   // Zeros, infinity; negative ones and NaN.
   const float special = x == 0 ? -infinite : x > 0 ? infinite : none;

@@ -177,9 +177,9 @@ NANO_DEVICE float minimum(float x, float y) {
   return result;
 }
 
-// Approximations by one instruction; denormals are flushed. Largest errors as in the PTX manual:
-// 2^x and 1/√x 2^-22 relative, √x 2^-23 relative, 1/x and x/y 2 units in the last place, tanh
-// 2^-11 relative, log2 2^-22 absolute near 1.
+// Approximations by one instruction; denormals are flushed. Largest errors as in the manuals of PTX
+// and CUDA: 2^x and 1/√x 2^-22 relative, √x 2^-23 relative, 1/x and x/y 2 units in the last place,
+// tanh 2^-11 relative, log2 2^-22 absolute near 1, sin x and cos x of |x| ≤ π 2^-21 absolute.
 NANO_DEVICE float approximateExp2(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
@@ -203,6 +203,16 @@ NANO_DEVICE float approximateRsqrt(float x) {
 NANO_DEVICE float approximateReciprocal(float x) {
   float result;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+NANO_DEVICE float approximateSine(float x) {
+  float result;
+  asm("sin.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+NANO_DEVICE float approximateCosine(float x) {
+  float result;
+  asm("cos.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
 NANO_DEVICE float approximateTanh(float x) {

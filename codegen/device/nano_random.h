@@ -1,7 +1,8 @@
-// Random bits of a counter and a key: Philox 4x32-10 (Salmon et al. 2011).
+// Random bits of a counter and a key, by Philox 4x32-10 (Salmon et al. 2011), and normal numbers of
+// them, by Box and Muller (1958).
 #pragma once
 
-#include "nano_vectors.h"
+#include "nano_functions.h"
 
 namespace nano {
 
@@ -74,6 +75,36 @@ NANO_DEVICE Vec<int, N> philox(const Vec<int, N> &c0, const Vec<int, N> &c1, con
 #pragma unroll
   for (int i = 0; i < N; ++i)
     result.lane[i] = philox(c0.lane[i], c1.lane[i], c2.lane[i], c3.lane[i], k0.lane[i], k1.lane[i]);
+  return result;
+}
+
+/// √(−2·ln u), u = 1 − ⌊bits/2⁸⌋/2²⁴: u is normal and at most 1, so that its logarithm, the one of
+/// nano_functions.h, has no special cases. Relative error 2^-22.
+NANO_DEVICE float normalRadius(int bits) {
+  constexpr uint32_t third = 0x3f2aaaabu; // 2/3
+  const float u = fma(float(shiftRight(bits, 8)), -0x1p-24f, 1.0f);
+  const uint32_t exponent = (bitCast<uint32_t>(u) - third) & 0xff800000u;
+  const float f = bitCast<float>(bitCast<uint32_t>(u) - exponent) - 1.0f;
+  const float whole = float(int(exponent)) * (-2 * 0.693147182f * 0x1p-23f);
+  return approximateSqrt(fma(logarithmRest<-2>(f), f * f, fma(f, -2.0f, whole)));
+}
+/// cos 2πt, or sin 2πt where side ≠ 0, t = ⌊bits/2⁸⌋/2²⁴: by the units for special functions, of
+/// angles from −π to π, where their error is 2^-21.
+NANO_DEVICE float ofTurn(int bits, int side) {
+  const float angle = float(bits & ~0xff) * 1.46291808e-09f; // π/2³¹
+  return side ? approximateSine(angle) : approximateCosine(angle);
+}
+/// A normal number of random bits: see nano.normal. Absolute error 2^-20 of the radius.
+NANO_DEVICE float normal(int radius, int angle, int side) {
+  return normalRadius(radius) * ofTurn(angle, side);
+}
+template <int N>
+NANO_DEVICE Vec<float, N> normal(const Vec<int, N> &radius, const Vec<int, N> &angle,
+                                 const Vec<int, N> &side) {
+  Vec<float, N> result;
+#pragma unroll
+  for (int i = 0; i < N; ++i)
+    result.lane[i] = normal(radius.lane[i], angle.lane[i], side.lane[i]);
   return result;
 }
 

@@ -33,4 +33,29 @@ def Nano_PhiloxOp : Nano_Op<"philox", [Pure, SameOperandsAndResultType, Nano_Ele
   }];
 }
 
+def Nano_NormalOp : Nano_Op<"normal", [Pure, Nano_Elementwise, Nano_NotDifferentiable, SameTypeOperands,
+    SameOperandsAndResultShape]> {
+  let summary = "numbers of the standard normal distribution of random bits";
+  let description = [{
+    y = √(−2·ln(1 − ⌊r/2⁸⌋/2²⁴))·cos(2π·⌊a/2⁸⌋/2²⁴), or sin in place of cos where side ≠ 0; r and a unsigned (Box and Muller 1958). Both sides of one
+    r and a are independent, and share their computation where they are neighbours.
+
+    Operands: `radius` (r), `angle` (a) and `side`, i32; the result is f32.
+
+    Errors: another element type; shapes that differ.
+
+    Example:
+
+    ```mlir
+    nano.program @example(%radius: tensor<4x8xi32>, %angle: tensor<4x8xi32>, %side: tensor<4x8xi32>) -> tensor<4x8xf32> {
+      %y = nano.normal %radius, %angle, %side : tensor<4x8xi32> -> tensor<4x8xf32>
+      nano.return %y : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Nano_I32Tensor:$radius, Nano_I32Tensor:$angle, Nano_I32Tensor:$side);
+  let results = (outs Nano_F32Tensor:$result);
+  let assemblyFormat = "$radius `,` $angle `,` $side attr-dict `:` type($radius) `->` type($result)";
+}
+
 #endif // NANO_IR_GRAPH_RANDOM_OPS_TD

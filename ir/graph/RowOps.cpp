@@ -36,6 +36,7 @@ int64_t costOf(Operation *op) {
         return rem.getRhs().getDefiningOp<graph::ConstantOp>() ? 10 : 42;
       })
       .Case<graph::PhiloxOp>([](auto) { return 120; })
+      .Case<graph::NormalOp>([](auto) { return 75; })
       .Case<graph::ReduceOp>([](graph::ReduceOp reduce) {
         return reduce.getCombiner() == graph::Combiner::logsumexp ? 23 : 1;
       })

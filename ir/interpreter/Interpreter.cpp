@@ -15,6 +15,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numbers>
 
 using namespace mlir;
 using namespace nano::graph;
@@ -295,6 +296,13 @@ double philoxWord(const std::array<uint32_t, 6> &x) {
   return static_cast<int32_t>(c[x[0] & 3]);
 }
 
+/// A number of the standard normal distribution, of random bits.
+double normalOf(uint32_t radius, uint32_t angle, bool isSine) {
+  const double turn = 2 * std::numbers::pi * (angle >> 8) * 0x1p-24;
+  return std::sqrt(-2 * std::log(1 - (radius >> 8) * 0x1p-24)) *
+         (isSine ? std::sin(turn) : std::cos(turn));
+}
+
 Binary binaryMeaning(Operation *op, bool integer) {
   return TypeSwitch<Operation *, Binary>(op)
       .Case([](AddOp) -> Binary { return [](double a, double b) { return a + b; }; })
@@ -352,6 +360,12 @@ FailureOr<SmallVector<TensorValue>> Machine::runElementwise(Operation *op, Opera
         word = static_cast<uint32_t>(toI32(operand->data[i]));
       result.data[i] = philoxWord(words);
     }
+  } else if (isa<NormalOp>(op)) {
+    auto bitsOf = [&](int operand, int64_t i) {
+      return static_cast<uint32_t>(toI32(operands[operand]->data[i]));
+    };
+    for (int64_t i = 0; i < result.size(); ++i)
+      result.data[i] = normalOf(bitsOf(0, i), bitsOf(1, i), bitsOf(2, i) != 0);
   } else if (Binary binary = binaryMeaning(op, element.isInteger())) {
     if (isa<DivOp>(op) && element.isInteger() && llvm::is_contained(operands[1]->data, 0.0))
       return op->emitError("interpreter: integer division by zero");

@@ -470,6 +470,7 @@ FailureOr<Value> VectorOps::elementwise(Operation *op, ValueRange operands) {
           .Case([&](graph::ShlOp) { return shiftLeft(operands[0], operands[1]); })
           .Case([&](graph::ShrOp) { return shiftRight(operands[0], operands[1]); })
           .Case([&](graph::PhiloxOp) { return philox(operands); })
+          .Case([&](graph::NormalOp) { return normal(operands[0], operands[1], operands[2]); })
           .Case([&](graph::SelectOp select) {
             return this->select(compare(select.getPredicate(), operands[0], operands[1]),
                                 operands[2], operands[3]);

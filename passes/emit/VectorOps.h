@@ -110,6 +110,8 @@ public:
                        mlir::ValueRange operands, mlir::Type rounded);
   /// See nano.philox.
   mlir::Value philox(mlir::ValueRange counterAndKey);
+  /// See nano.normal.
+  mlir::Value normal(mlir::Value radius, mlir::Value angle, mlir::Value side);
 
   // Reductions over the lanes in a fixed tree (lane i with lane i + half, halving): scalar results.
   mlir::Value sumLanes(mlir::Value vector);

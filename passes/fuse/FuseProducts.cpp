@@ -54,6 +54,8 @@ Work workOfElement(Operation &op) {
     return {0, 2, 1};
   if (const std::optional<FunctionTraits> function = traitsOf(&op))
     return {0, function->flops, function->specials};
+  if (isa<NormalOp>(op))
+    return {0, 24, 1.5};
   return {0, isa<PhiloxOp>(op) ? 100.0 : 1.0, 0};
 }
 

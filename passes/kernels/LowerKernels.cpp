@@ -70,6 +70,8 @@ std::string stemOf(step::TaskOp task) {
     words.push_back("permute");
   if (has(PhiloxOp()))
     words.push_back("random");
+  if (has(NormalOp()))
+    words.push_back("normal");
   // A softmax's exponentials and logarithms are no news.
   llvm::StringSet<> names;
   for (Operation &op : body)

@@ -1,6 +1,7 @@
 // Random bits of generated kernels: the known answers of Random123's Philox 4x32-10, every kernel
 // against the interpreter bit for bit, and what statistics ask of them: chi-squares of bytes, runs,
 // and correlations of neighbours along each of what they are keyed by, each within 4.5 deviations.
+// And normal numbers of bits against Box and Muller's formula in double precision.
 #include "tests/codegen/Everywhere.h"
 
 #include "gtest/gtest.h"
@@ -8,6 +9,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numbers>
 
 using namespace nano::test;
 
@@ -79,6 +81,39 @@ TEST(RandomBits, OfRowsAreThoseOfTheirPositions) {
                                         TensorValue{{}, {asI32(0xdeadbeef)}}, TensorValue{{}, {1}}};
   for (auto [rows, columns] : {std::pair(1, 1), {1, 7}, {5, 1}, {3, 130}, {4, 64}, {9, 128}})
     expectExact(tensorText(rows, columns), key);
+}
+
+TEST(RandomBits, AreNormalNumbers) {
+  std::mt19937_64 random(4);
+  // The least and the largest radius, and angles at and around whole quarters.
+  std::vector<uint32_t> edges = {0, 0xff, 0x100, 0x1ff, 0x7fffffff, 0xfffffeff, 0xffffffff};
+  for (uint32_t quarter : {0x40000000u, 0x80000000u, 0xc0000000u})
+    for (uint32_t off : {0u, 0x100u, 0xffffff00u})
+      edges.push_back(quarter + off);
+  const int64_t n = int64_t(edges.size() * edges.size()) + 4096;
+  std::vector<TensorValue> operands(3, TensorValue{{n}, std::vector<double>(n)});
+  std::vector<double> radii, wanted;
+  for (int64_t i = 0; i < n; ++i) {
+    const bool isEdge = i < n - 4096;
+    const uint32_t radius = isEdge ? edges[i % edges.size()] : uint32_t(random()),
+                   angle = isEdge ? edges[i / edges.size()] : uint32_t(random());
+    const double side = double(random() % 3), turn = 2 * std::numbers::pi * (angle >> 8) * 0x1p-24;
+    operands[0].data[i] = asI32(radius);
+    operands[1].data[i] = asI32(angle);
+    operands[2].data[i] = side;
+    radii.push_back(std::sqrt(-2 * std::log(1 - (radius >> 8) * 0x1p-24)));
+    wanted.push_back(radii.back() * (side == 0 ? std::cos(turn) : std::sin(turn)));
+  }
+  const std::string bits = std::to_string(n) + "xi32", numbers = std::to_string(n) + "xf32";
+  const std::string text = taskText({bits, bits, bits}, {numbers},
+                                    "    %y = nano.normal %a0, %a1, %a2 : tensor<" + bits +
+                                        "> -> tensor<" + numbers + ">\n    nano.yield %y : tensor<" +
+                                        numbers + ">");
+  runEverywhere(text, operands, [&](const std::vector<TensorValue> &results) {
+    // Some units in the last place of the radius, and of a sine near 1.
+    for (int64_t i = 0; i < n; ++i)
+      EXPECT_NEAR(results[0].data[i], wanted[i], 4e-7 * radii[i]) << i;
+  });
 }
 
 /// 1024 × 1024 numbers of one use of one sequence, from the first generated kernel.

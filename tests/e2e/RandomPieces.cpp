@@ -382,15 +382,13 @@ ModelText::Value RandomPieces::dropout(Value x) {
 }
 
 ModelText::Value RandomPieces::noise(Value x) {
-  // Box and Muller's: two numbers in [0, 1) of 24 bits, one of them above 0.
-  auto unit = [&](double least) {
-    Value bits = randomBits(x.shape);
-    Value upper = binary("shr", bits, constant(8, x.shape, "i32"));
-    return plus(times(cast(upper, "f32"), 0x1p-24), least);
-  };
-  Value radius = unary("sqrt", times(unary("log", unit(0x1p-25)), -2));
-  Value angle = unary("cos", times(unit(0), 6.283185307));
-  return binary("add", x, cast(times(binary("mul", radius, angle), 0.1), x.element));
+  const Value radius = randomBits(x.shape), angle = randomBits(x.shape),
+              column = op(x.shape, "i32", "nano.iota 1 : "),
+              side = binary("and", column, constant(1, x.shape, "i32"));
+  const Value normal = op(x.shape, "f32",
+                          "nano.normal " + radius.name + ", " + angle.name + ", " + side.name +
+                              " : " + typeOf(x.shape, "i32") + " -> ");
+  return binary("add", x, cast(times(normal, 0.1), x.element));
 }
 
 } // namespace nano::test

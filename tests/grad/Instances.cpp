@@ -490,6 +490,14 @@ void philox(Instance &in) {
                            words[4], words[5]);
 }
 
+void normal(Instance &in) {
+  RankedTensorType type = in.i32(in.shape());
+  Value radius = bits(in, type), angle = bits(in, type),
+        side = in.operand(type, TensorValue::integers(type, in.random, 0, 2));
+  in.op = NormalOp::create(in.builder, in.location, type.clone(in.builder.getF32Type()), radius,
+                           angle, side);
+}
+
 void stopGradient(Instance &in) {
   Value x = in.operand(in.floatType());
   in.op = StopGradientOp::create(in.builder, in.location, x.getType(), x);
@@ -541,6 +549,7 @@ const Generator *findGenerator(StringRef name) {
       {"nano.shr", integers<ShrOp>},
       {"nano.rem", integers<RemOp>},
       {"nano.philox", philox},
+      {"nano.normal", normal},
       {"nano.stop_gradient", stopGradient},
       {"nano.iota", iota},
       {"nano.constant", constant},

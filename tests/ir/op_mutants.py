@@ -68,6 +68,10 @@ def bitcast(op):
     return elementwise(op) and bits[op.operands[0].element] == bits[op.results[0].element]
 
 
+def normal(op):
+    return elementwise(op) and {t.element for t in op.operands} == {I32} and op.results[0].element == F32
+
+
 def iota(op):
     return 0 <= op.attributes["dim"] < len(op.results[0].shape)
 
@@ -261,7 +265,7 @@ BINARY = "add sub mul div max min".split()
 INTEGER = "and or xor shl shr rem".split()
 MEANINGS = {
     **dict.fromkeys(UNARY + OF_TWO + BINARY + INTEGER, same_elements),
-    "cast": elementwise, "select": select, "bitcast": bitcast, "iota": iota, "constant": lambda op: True,
+    "cast": elementwise, "select": select, "bitcast": bitcast, "normal": normal, "iota": iota, "constant": lambda op: True,
     "broadcast": broadcast, "reshape": reshape, "slice": slice_, "concat": concat, "rotate": rotate,
     "transpose": transpose, "permute": permute, "reduce": reduce, "scan": scan, "matmul": matmul,
     "scaled_matmul": scaled_matmul, "quantize": scaled, "dequantize": scaled, "gather": gather,
@@ -273,7 +277,10 @@ MEANINGS = {
 
 
 # Operands of ops whose meaning above goes over all that there are.
-OPERANDS = {**dict.fromkeys(UNARY + ["cast", "bitcast", "rotate", "scan", "all_reduce"], 1), **dict.fromkeys(OF_TWO + BINARY + INTEGER, 2)}
+OPERANDS = {
+    **dict.fromkeys(UNARY + ["cast", "bitcast", "rotate", "scan", "all_reduce"], 1),
+    **dict.fromkeys(OF_TWO + BINARY + INTEGER, 2), "normal": 3,
+}  # fmt: skip
 
 
 def means_something(op):
@@ -315,6 +322,8 @@ def make(name, r):
     if name == "bitcast":
         a, b = r.choice([(F32, I32), (I32, F32), (BF16, I16), (I16, BF16)])
         return Op(name, [Type(x.shape, a)], [Type(x.shape, b)])
+    if name == "normal":
+        return Op(name, [Type(x.shape, I32)] * 3, [Type(x.shape, F32)])
     if name == "iota":
         y = Type(sizes(3, 1), I32)
         return Op(name, [], [y], dim=r.randrange(len(y.shape)))

@@ -151,6 +151,8 @@ inline float approximateLog2(float x) { return __builtin_log2f(x); }
 inline float approximateSqrt(float x) { return __builtin_sqrtf(x); }
 inline float approximateRsqrt(float x) { return 1 / __builtin_sqrtf(x); }
 inline float approximateReciprocal(float x) { return 1 / x; }
+inline float approximateSine(float x) { return __builtin_sinf(x); }
+inline float approximateCosine(float x) { return __builtin_cosf(x); }
 NANO_PRIMITIVE float approximateTanh(float x) { return __builtin_tanhf(x); }
 
 // ---------------------------------------------------------------------------------- Memory

@@ -336,7 +336,7 @@ TEST_P(EmulatorPrimitives, Functions) {
   std::vector<float> x(32);
   for (size_t i = 0; i < 32; ++i)
     x[i] = 0.1f + 0.25f * float(i);
-  constexpr size_t rows = 28;
+  constexpr size_t rows = 30;
   KernelRun run = primitive("functions");
   run.input(x).output<float>(32 * rows);
   expectRuns(run, GetParam());
@@ -370,6 +370,8 @@ TEST_P(EmulatorPrimitives, Functions) {
                                      std::sqrt(v),
                                      1 / std::sqrt(v),
                                      1 / v,
+                                     std::sin(v / 3),
+                                     std::cos(v / 3),
                                      std::tanh(v)};
     // Some units in the last place of f32, 2^-23; the GPU's tanh by one instruction 2^-11.
     for (size_t row = 0; row < rows; ++row) {

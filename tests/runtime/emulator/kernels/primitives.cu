@@ -332,5 +332,7 @@ TEST_KERNEL(functions, 2) {
   put(nano::approximateSqrt(x));
   put(nano::approximateRsqrt(x));
   put(nano::approximateReciprocal(x));
+  put(nano::approximateSine(x / 3)); // up to π
+  put(nano::approximateCosine(x / 3));
   put(nano::approximateTanh(x));
 }
