@@ -156,6 +156,30 @@ Tensor none(RankedTensorType type, DType element, Line at) {
 }
 
 constexpr int64_t mostTaken = 64;
+
+/// Rows have at most so many columns where these and 16 bits of a number are the bits of one f32.
+constexpr int64_t mostRanked = 1 << 14;
+
+/// Of each element of x, a bf16, its rank: a positive number that is larger where the element is,
+/// and among equal ones where its column comes before. Its bits are, behind the sign, one, so that
+/// it is normal and finite, sixteen that order as elements do, and the columns behind it.
+Tensor ranksOf(const Tensor &x, const Tensor &numbers, Line at) {
+  const Tensor bits = bitcast(At(cast(At(x, at), f32), at), i32);
+  // As unsigned numbers 2^31 and the magnitude, or less it: both zeros are equal. 2^31 is no i32.
+  const Tensor most = Operand(bits, at) + Operand(0x7fffffff, at),
+               above = Operand(most, at) + Operand(1.0, at);
+  const Tensor order = select(Operand(bits, at) < Operand(0.0, at),
+                              Operand(0.0, at) - Operand(bits, at), Operand(above, at));
+  const Tensor behind = Operand(double(0x00800000 + mostRanked - 1), at) - Operand(numbers, at);
+  const Tensor upper = Operand(order, at) >> Operand(2.0, at);
+  return bitcast(At(Operand(upper, at) + Operand(behind, at), at), f32);
+}
+/// The column of a rank.
+Tensor columnOf(const Tensor &rank, Line at) {
+  const Tensor behind =
+      Operand(bitcast(At(rank, at), i32), at) & Operand(double(mostRanked - 1), at);
+  return Operand(double(mostRanked - 1), at) - Operand(behind, at);
+}
 } // namespace
 
 Tensor takeAlong(const At &x, const Tensor &indices) {
@@ -191,14 +215,20 @@ TopK topK(const At &x, int64_t k) {
   if (k == 0)
     return {none(type, dtypeOf(value), at), none(type, i32, at)};
   const Tensor numbers = columnNumbers(type, i32, at);
-  Tensor rest = x.tensor;
+  // Where it can, one maximum finds number and column.
+  const bool isRanked = k > 1 && dtypeOf(value) == bf16 && type.getShape().back() <= mostRanked;
+  Tensor rest = isRanked ? ranksOf(x.tensor, numbers, at) : x.tensor;
   SmallVector<Tensor> values, indices;
   for (int64_t i = 0; i < k; ++i) {
-    indices.push_back(argmax(At(rest, at)));
+    const Tensor best = isRanked ? maximum(At(rest, at), -1) : Tensor();
+    indices.push_back(isRanked ? columnOf(best, at) : argmax(At(rest, at)));
     values.push_back(taken(x.tensor, numbers, indices.back(), at));
-    if (i + 1 < k)
-      rest = select(Operand(numbers, at) == Operand(indices.back(), at),
-                    Operand(-std::numeric_limits<double>::infinity(), at), Operand(rest, at));
+    if (i + 1 == k)
+      break;
+    rest = isRanked
+               ? select(Operand(rest, at) == Operand(best, at), Operand(0.0, at), Operand(rest, at))
+               : select(Operand(numbers, at) == Operand(indices.back(), at),
+                        Operand(-std::numeric_limits<double>::infinity(), at), Operand(rest, at));
   }
   return {joined(values, at), joined(indices, at)};
 }
@@ -283,9 +313,8 @@ Tensor randomNormal(const Shape &shape, double mean, double stddev, Line at) {
   Recorder &recorder = Recorder::current();
   auto value = [&](const Tensor &tensor) { return recorder.value(At(tensor, at), "randomNormal"); };
   const Value radius = value(bits[0]);
-  const Tensor normal = recorder.handle(
-      recorder.op<graph::NormalOp>(at, typeOf(radius).clone(recorder.elementType(f32)), radius,
-                                   value(bits[1]), value(isOdd)));
+  const Tensor normal = recorder.handle(recorder.op<graph::NormalOp>(
+      at, typeOf(radius).clone(recorder.elementType(f32)), radius, value(bits[1]), value(isOdd)));
   const Tensor scaled = Operand(normal, at) * Operand(stddev, at);
   return Operand(scaled, at) + Operand(mean, at);
 }

@@ -49,6 +49,12 @@ def gelu_tanh(x):
     return x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
+def clipped(x):
+    """2x as a whole number, and infinite beyond 1."""
+    n = round(2 * x)
+    return n if abs(n) <= 1 else math.copysign(math.inf, n)
+
+
 def largest(x, count):
     return sorted(range(len(x)), key=lambda i: (-x[i], i))[:count]
 
@@ -93,6 +99,19 @@ CASES = {
         "return sum((top.values + 0.25 * cast(top.indices, f32)) * slice(w, 0, 0, 3), -1)"
         " + 0.0 * sum(w)",
         lambda x, w, t: dot([x[i] + 0.25 * i for i in largest(x, 3)], w),
+    ),
+    # Equal ones, zeros of both signs among them, and infinities: the first column is first.
+    "topKOfNarrow": (
+        "const Tensor n = round(2.0 * x), infinity = 1.0 / full({T, C}, 0, f32);"
+        "const Tensor far = select(n > 1.0, infinity, select(n < -1.0, -1.0 * infinity, n));"
+        "const TopK top = topK(cast(far, bf16), 10);"
+        "const Tensor near = min(max(cast(top.values, f32), -2.0), 2.0);"
+        "return sum((near + 0.25 * cast(top.indices, f32)) * slice(w, 0, 0, 10), -1)"
+        " + 0.0 * (sum(x, -1) + sum(w))",
+        lambda x, w, t: dot(
+            [min(2, max(-2, round(2 * x[i]))) + 0.25 * i for i in largest([*map(clipped, x)], 10)],
+            w,
+        ),
     ),
     "argmax": (
         "return sum(cast(argmax(x), f32) * w, -1) + 0.0 * sum(x, -1)",
