@@ -83,7 +83,8 @@ void CudaThreadCode::placeInTiles(const CudaTiles &tiles, Index row, Index colum
   for (const CudaTiles::Output &output : tiles.outputs) {
     Type element = elementOf(output, frame);
     int64_t access = CudaTiles::rowsOfAccess(element);
-    Index turned = e.mul(e.rem(e.div(row, access), tiles.rows / access), tiles.unitOf(element));
+    Index turned =
+        e.mul(e.rem(e.div(row, access), tiles.partRows(element) / access), tiles.unitOf(element));
     e.moveTo(e.depth());
     Value place = arith::XOrIOp::create(v.b, v.loc, column.value, turned.value);
     e.tiles[output.index].at =
@@ -101,10 +102,12 @@ void CudaThreadCode::storeTiles(const CudaTiles &tiles, Index firstRow, Index fi
       at = e.add(e.mul(e.div(firstRow, output.matrixRows), output.matrixStride),
                  e.rem(firstRow, output.matrixRows));
     at = e.add(e.mul(firstColumn, output.stride), at);
+    const int64_t count = tiles.rows / tiles.partRows(element);
+    const std::string parts = count == 1 ? "" : ", " + std::to_string(count);
     called("",
            "storeColumns<" + deviceName(element) + ", " + Twine(tiles.rows) + ", " +
                Twine(tiles.strideOf(element)) + ", " + Twine(frame.threads) + ", " +
-               Twine(output.alignment) + ">",
+               Twine(output.alignment) + parts + ">",
            Type(),
            {e.tiles[output.index].memory, frame.flat(frame.output(output.index)), at.value,
             v.index(output.stride), rows, columns});

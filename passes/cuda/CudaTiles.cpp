@@ -155,8 +155,7 @@ private:
                         [&](Value value) { return elementsOf(value) != form.elements(); });
   }
 
-  /// The most rows of which each column has at most so many bytes, and that can be gathered without
-  /// conflicts of banks.
+  /// The most rows of which each column has at most so many bytes, and that are one part.
   int64_t rowsWithin(int64_t bytes) {
     int64_t rows = bytes;
     for (const CudaTiles::Output &output : result.outputs) {
@@ -170,16 +169,16 @@ private:
     return rows;
   }
 
-  /// True when columns of so many bytes leave many tiles, none of them cut off, and room for four
-  /// blocks on a multiprocessor.
-  bool hasManyTiles(int64_t bytes) {
-    int64_t rows = rowsWithin(bytes), gathered = 0;
+  /// True when tiles of so many rows are many, none of them cut off, and gather at most so many
+  /// bytes.
+  bool hasManyTiles(int64_t rows, int64_t most) {
+    int64_t gathered = 0;
     for (const CudaTiles::Output &output : result.outputs) {
       if (output.matrixRows % rows != 0)
         return false;
       gathered += rows * result.strideOf(typeOf(output)) * step::elementBytes(typeOf(output));
     }
-    return form.iterations % rows == 0 && gathered <= fewRowBytes &&
+    return form.iterations % rows == 0 && gathered <= most &&
            form.iterations / rows * llvm::divideCeil(form.columns, result.columns) >= manyTiles;
   }
 
@@ -199,9 +198,10 @@ private:
     result.ahead = operands <= mostOperandsAhead / 2 ? 4 : operands <= mostOperandsAhead ? 2 : 1;
     if (isStrip && operands == 1 && form.columns % stripColumns == 0)
       result.columns = stripColumns;
-    result.rows = rowsWithin(isStrip                       ? stripBytes
-                             : hasManyTiles(2 * lineBytes) ? 2 * lineBytes
-                                                           : lineBytes);
+    const bool isMany = hasManyTiles(rowsWithin(2 * lineBytes), fewRowBytes);
+    result.rows = rowsWithin(isStrip ? stripBytes : isMany ? 2 * lineBytes : lineBytes);
+    if (!isStrip && hasManyTiles(wideRows, mostTileBytes))
+      result.rows = std::max(result.rows, wideRows);
     // A strip's threads have the operands of all of their rows in registers.
     result.threads = isStrip ? stripThreads : tileThreads;
     if (result.groups() > result.rows)
@@ -287,7 +287,13 @@ int64_t CudaTiles::strideOf(Type element) const {
 }
 
 int64_t CudaTiles::unitOf(Type element) const {
-  return 32 / (rows / rowsOfAccess(element)) * (4 / step::elementBytes(element));
+  return 32 / (partRows(element) / rowsOfAccess(element)) * (4 / step::elementBytes(element));
+}
+
+int64_t CudaTiles::partRows(Type element) const {
+  // unit ≥ lanes.
+  const int64_t each = 4 / step::elementBytes(element);
+  return std::min(rows, rowsOfAccess(element) * (32 * each / lanes));
 }
 
 int64_t cudaRowIterations(step::TaskOp task, const RowForm &form) {

@@ -56,8 +56,11 @@ struct CudaTiles {
   int64_t groups() const { return threads / group(); }
   /// Elements from a gathered row to the next: 128 bytes, or a multiple.
   int64_t strideOf(mlir::Type element) const;
-  /// Columns that stay side by side in shared memory (nano_tiles.h: TileShape::unit).
+  /// Columns that stay side by side in shared memory (nano_tiles.h: TileShape::unit), as many as an
+  /// access has or more; and how many of the rows lie so that a warp reads as many banks at once:
+  /// the rows are such parts.
   int64_t unitOf(mlir::Type element) const;
+  int64_t partRows(mlir::Type element) const;
   /// Rows that one access to a column writes.
   static int64_t rowsOfAccess(mlir::Type element) { return 16 / step::elementBytes(element); }
 };

@@ -65,6 +65,31 @@ step.program @many {
 
 // -----
 
+// Many tiles of wide elements have more rows than one part, here two outputs of four parts.
+// IR-LABEL: step.program @wide
+// IR:         step.launch @mul_{{[0-9a-f]+}}(%x, %{{.*}}) {iterations = array<i64: 4608>}
+// IR-NOT:     step.launch
+// CHECK-LABEL: // mul
+// CHECK:         const int64_t firstRow = work.begin * 128;
+// CHECK:         const int64_t place = [[ROW:.*]] * 64 + ({{.*}} ^ [[ROW]] / 4 % 8 * 4);
+// CHECK:         nano::storeColumns<float, 128, 64, 256, 16, 4>(gathered{{.*}}, t, firstRow, 589824, 128, 64);
+// CHECK:         nano::storeColumns<float, 128, 64, 256, 16, 4>(gathered{{.*}}, u, firstRow, 589824, 128, 64);
+step.program @wide {
+  %x = step.buffer "x" : memref<589824x64xf32>
+  %b = step.buffer "t" : memref<64x589824xf32>
+  %c = step.buffer "u" : memref<64x589824xf32>
+  %t = step.view %b : memref<64x589824xf32> to memref<589824x64xf32, strided<[1, 589824]>>
+  %u = step.view %c : memref<64x589824xf32> to memref<589824x64xf32, strided<[1, 589824]>>
+  step.task ins(%x) outs(%t, %u) : (memref<589824x64xf32>) -> (memref<589824x64xf32, strided<[1, 589824]>>, memref<589824x64xf32, strided<[1, 589824]>>) {
+  ^bb0(%a: tensor<589824x64xf32>):
+    %0 = nano.mul %a, %a : tensor<589824x64xf32>
+    %1 = nano.mul %0, %a : tensor<589824x64xf32>
+    nano.yield %0, %1 : tensor<589824x64xf32>, tensor<589824x64xf32>
+  }
+}
+
+// -----
+
 // A maximum that no element depends on: a block walks over the columns of its 64 rows, and threads
 // keep what they have found in each of their two. The next tile is read while this one is written.
 // IR-LABEL: step.program @strip

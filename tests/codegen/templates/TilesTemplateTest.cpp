@@ -14,7 +14,7 @@ namespace {
 struct Tile {
   const char *element; ///< of the device library
   int bytes;           ///< of an element
-  int rows, columns, threads;
+  int rows, columns, threads, parts = 1;
 };
 
 /// Writes the first `rows` rows and `columns` columns of a tile to columns that lie `stride`
@@ -37,7 +37,9 @@ void check(const Tile &tile, int rows, int columns, int stride, int alignment) {
                            number(tile.rows) + ", stride = " + number(tile.columns) +
                            ", threads = " + number(tile.threads) +
                            ";\n"
-                           "  using Shape = nano::TileShape<T, rows>;\n"
+                           "  using Shape = nano::TileShape<T, rows / " +
+                           number(tile.parts) +
+                           ">;\n"
                            "  const auto work = launch.find(blockIdx.x, 1);\n"
                            "  auto *x = work.template pointer<const T>(0);\n"
                            "  auto *tile = nano::dynamicShared<T>(0);\n"
@@ -48,7 +50,8 @@ void check(const Tile &tile, int rows, int columns, int stride, int alignment) {
                            "  }\n"
                            "  nano::syncBlock();\n"
                            "  nano::storeColumns<T, rows, stride, threads, " +
-                           number(alignment) + ">(tile, work.template pointer<T>(1), " +
+                           number(alignment) + ", " + number(tile.parts) +
+                           ">(tile, work.template pointer<T>(1), " +
                            number(alignment / tile.bytes) + ", " + number(stride) + ", " +
                            number(rows) + ", " + number(columns) + ");\n}\n";
   const size_t count = size_t(tile.rows) * tile.columns;
@@ -71,10 +74,11 @@ void check(const Tile &tile, int rows, int columns, int stride, int alignment) {
 } // namespace
 
 TEST(TilesTemplate, WholeTiles) {
-  for (const Tile &tile :
-       {Tile{"f8e5m2", 1, 256, 128, 256}, Tile{"f8e4m3", 1, 128, 128, 256},
-        Tile{"f8e5m2", 1, 64, 256, 512}, Tile{"f8e4m3", 1, 32, 384, 128},
-        Tile{"bf16", 2, 64, 128, 256}, Tile{"bf16", 2, 8, 64, 32}, Tile{"float", 4, 32, 32, 64}})
+  for (const Tile &tile : {Tile{"f8e5m2", 1, 256, 128, 256}, Tile{"f8e4m3", 1, 128, 128, 256},
+                           Tile{"f8e5m2", 1, 64, 256, 512}, Tile{"f8e4m3", 1, 32, 384, 128},
+                           Tile{"bf16", 2, 64, 128, 256}, Tile{"bf16", 2, 8, 64, 32},
+                           Tile{"float", 4, 32, 32, 64}, Tile{"bf16", 2, 128, 64, 256, 2},
+                           Tile{"float", 4, 128, 64, 256, 4}, Tile{"float", 4, 64, 32, 64, 4}})
     check(tile, tile.rows, tile.columns, tile.rows + 16, 16);
 }
 
@@ -84,4 +88,6 @@ TEST(TilesTemplate, CutOffAndBeyond) {
   check({"f8e4m3", 1, 64, 128, 512}, 5, 3, 67, 1);
   check({"bf16", 2, 64, 128, 256}, 100, 200, 72, 8);
   check({"float", 4, 32, 32, 64}, 31, 31, 33, 4);
+  check({"float", 4, 128, 64, 256, 4}, 70, 61, 72, 16);
+  check({"bf16", 2, 128, 64, 256, 2}, 127, 64, 132, 8);
 }
