@@ -68,8 +68,8 @@ NANO_DEVICE float log(float x) {
   const uint32_t bits = bitCast<uint32_t>(scaled), exponent = (bits - third) & 0xff800000u;
   const float f = bitCast<float>(bits - exponent) - 1.0f,
               n = fma(float(int(exponent)), 0x1p-23f, isSmall ? -23.0f : 0.0f);
-  const float result = fma(n, 0.693147182f, fma(logarithmRest(f), f * f, f)), infinite = bitCast<float>(infinity),
-              none = bitCast<float>(0x7fc00000u);
+  const float result = fma(n, 0.693147182f, fma(logarithmRest(f), f * f, f)),
+              infinite = bitCast<float>(infinity), none = bitCast<float>(0x7fc00000u);
   // Zeros, infinity; negative ones and NaN.
   const float special = x == 0 ? -infinite : x > 0 ? infinite : none;
   return bits - 1 < infinity - 1 ? result : special;

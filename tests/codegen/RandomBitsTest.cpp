@@ -105,10 +105,10 @@ TEST(RandomBits, AreNormalNumbers) {
     wanted.push_back(radii.back() * (side == 0 ? std::cos(turn) : std::sin(turn)));
   }
   const std::string bits = std::to_string(n) + "xi32", numbers = std::to_string(n) + "xf32";
-  const std::string text = taskText({bits, bits, bits}, {numbers},
-                                    "    %y = nano.normal %a0, %a1, %a2 : tensor<" + bits +
-                                        "> -> tensor<" + numbers + ">\n    nano.yield %y : tensor<" +
-                                        numbers + ">");
+  const std::string text =
+      taskText({bits, bits, bits}, {numbers},
+               "    %y = nano.normal %a0, %a1, %a2 : tensor<" + bits + "> -> tensor<" + numbers +
+                   ">\n    nano.yield %y : tensor<" + numbers + ">");
   runEverywhere(text, operands, [&](const std::vector<TensorValue> &results) {
     // Some units in the last place of the radius, and of a sine near 1.
     for (int64_t i = 0; i < n; ++i)
