@@ -145,6 +145,11 @@ private:
   LogicalResult emitElements() {
     if (form.iterations == 1) {
       frame.blockIterations = 1;
+      // All loads first: compilers move none over the branches that roots and quotients have.
+      llvm::DenseSet<Value> seen;
+      for (Value value : yielded)
+        if (failed(e.loadOperands(value, {}, seen)))
+          return failure();
       return storeByOne(thread, llvm::to_vector(llvm::seq<unsigned>(yielded.size())), {});
     }
     int64_t step = layout.threads * layout.lanes, all = step * layout.vectors;

@@ -34,7 +34,7 @@ constexpr int64_t smallBlock = 128;
 constexpr int64_t largestBlock = 1024;
 /// Threads of a block whose row is too long for registers: several blocks on a multiprocessor, so
 /// that one computes while another waits for memory. Longer rows than `longRow` are whole matrices,
-/// of which there are few.
+/// of which there are few; nor does a row that is alone share its multiprocessor.
 constexpr int64_t longRowBlock = 256, longRow = 1 << 17;
 /// Threads of all blocks on a multiprocessor whose shared memory keeps long rows: with more of them
 /// a thread has too few registers for several loads in flight.
@@ -167,7 +167,8 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
       break;
   }
   layout.resident = best != 0;
-  layout.group = best ? best : form.columns <= longRow ? longRowBlock : largestBlock;
+  const bool isShared = form.columns <= longRow && form.iterations > 1;
+  layout.group = best ? best : isShared ? longRowBlock : largestBlock;
   layout.vectors = llvm::divideCeil(all, layout.group);
   layout.threads = layout.group <= 32 ? smallBlock : layout.group;
   return layout;

@@ -12,7 +12,8 @@
 // in it and not written out by an earlier one; two groups that read the same large tensor join when
 // neither depends on the other, because it is then read once. A join never adds bytes: the only
 // work that is done twice is that of the cheap ops named above. Where kernels may do both, sums of
-// columns then join the group that reduces along the rows that they read. Last, where all groups
+// columns then join the group that reduces along the rows that they read; and groups of single
+// numbers join, whose kernels are nothing but launches. Last, where all groups
 // that read another's tensor convert it to one narrower type, that is what is written; and where
 // one group writes for another a tensor that an op or two make from narrower ones, the other
 // computes it again.
@@ -74,6 +75,7 @@ public:
     joinSiblings();
     if (bothSums)
       joinColumnSums();
+    joinNumbers();
     writeNarrow();
     computeNarrowAgain();
     return emit();
@@ -184,6 +186,18 @@ private:
             break;
         }
     }
+  }
+
+  /// Joins groups of single numbers with the next ones that they can be a kernel with: what norms
+  /// of many tensors come to would otherwise be launches of one thread each.
+  void joinNumbers() {
+    SmallVector<int64_t> numbers;
+    llvm::copy_if(sequence, std::back_inserter(numbers),
+                  [&](int64_t id) { return id >= 0 && isNumber(id); });
+    for (auto [i, id] : llvm::enumerate(numbers))
+      for (size_t j = i + 1; j < numbers.size(); ++j)
+        if (tryJoinNumbers(find(id), find(numbers[j])))
+          break;
   }
 
   /// Has the groups that reduce along rows sum columns too, of what they have in registers; then

@@ -21,6 +21,8 @@ constexpr int64_t mostStripBytes = 32 * 1024;
 
 /// They are pointers in registers and streams in the cache.
 const size_t Groups::maxOperands = 40;
+/// The same of a kernel of single numbers: they are in registers together, of which it has 255.
+constexpr size_t maxNumbers = 192;
 
 void Groups::buildGroups() {
   int64_t index = 0;
@@ -168,7 +170,7 @@ bool Groups::outputsFit(ArrayRef<Operation *> ops, Space space, int64_t a, int64
     if (elements != space.elements() && elements != space.rows && !isColumnReduce(op))
       return false;
   }
-  return operands + inputs.size() <= maxOperands;
+  return operands + inputs.size() <= (space.elements() == 1 ? maxNumbers : maxOperands);
 }
 
 int64_t Groups::Large::bytes() const {
@@ -287,6 +289,17 @@ bool Groups::tryJoin(int64_t a, int64_t b, bool both) {
   source.ops.clear();
   parent[a] = b;
   return true;
+}
+
+bool Groups::tryJoinNumbers(int64_t a, int64_t b) {
+  if (position[a] > position[b])
+    std::swap(a, b);
+  const std::optional<llvm::DenseSet<int64_t>> dependents = between(a, b);
+  auto mayWait = [&](int64_t id) {
+    auto reshape = dyn_cast<ReshapeOp>(groups[id].ops.front());
+    return isNumber(id) || (reshape && reshape.getType().getNumElements() == 1);
+  };
+  return dependents && llvm::all_of(*dependents, mayWait) && tryJoin(a, b);
 }
 
 bool Groups::tryJoinProducer(Operation *producer, int64_t b) {

@@ -44,6 +44,13 @@ protected:
   /// The same of an op's group and one that reads it. A cheap producer has one user and joins it
   /// whatever its own shape.
   bool tryJoinProducer(mlir::Operation *producer, int64_t b);
+  /// The same of two groups of single numbers, where only such ones wait for the other then.
+  bool tryJoinNumbers(int64_t a, int64_t b);
+  /// True for a group that computes single numbers of such ones.
+  bool isNumber(int64_t id) const {
+    return groups[id].fusible && !groups[id].reduces && !groups[id].columnReduces &&
+           groups[id].space.elements() == 1;
+  }
 
   /// What groups read of their own size, and what of it others read.
   struct Large {

@@ -152,3 +152,22 @@ step.program @matrices {
     nano.yield %1 : tensor<3x768x768xf32>
   }
 }
+
+// -----
+
+// Of single numbers all are read before a root, which branches.
+// CHECK-LABEL: // sqrt_add
+// CHECK:         const float a_value = nano::read(a);
+// CHECK-NEXT:    const float b_value = nano::read(b);
+// CHECK-NEXT:    const float add = nano::sqrt(a_value) + b_value;
+step.program @numbers {
+  %x = step.buffer "a" : memref<f32>
+  %y = step.buffer "b" : memref<f32>
+  %z = step.buffer "z" : memref<f32>
+  step.task ins(%x, %y) outs(%z) : (memref<f32>, memref<f32>) -> memref<f32> {
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %0 = nano.sqrt %a : tensor<f32>
+    %1 = nano.add %0, %b : tensor<f32>
+    nano.yield %1 : tensor<f32>
+  }
+}

@@ -636,3 +636,29 @@ step.program @kept_columns {
     nano.yield %r, %s : tensor<64x32xf32>, tensor<64xf32>
   }
 }
+
+// -----
+
+// Of long rows several blocks share a multiprocessor; one that is alone has all of its threads.
+// CHECK-LABEL: // sum
+// CHECK:       __launch_bounds__(256)
+// CHECK:         nano::blockSum<256>(
+// CHECK-LABEL: // sum
+// CHECK:       __launch_bounds__(1024)
+// CHECK:         nano::blockSum<1024>(
+step.program @alone {
+  %x = step.buffer "x" : memref<2x50304xf32>
+  %y = step.buffer "y" : memref<2xf32>
+  %a = step.buffer "a" : memref<1x50304xf32>
+  %b = step.buffer "b" : memref<1xf32>
+  step.task ins(%x) outs(%y) : (memref<2x50304xf32>) -> (memref<2xf32>) {
+  ^bb0(%t: tensor<2x50304xf32>):
+    %0 = nano.reduce sum %t dims [1] : tensor<2x50304xf32> -> tensor<2xf32>
+    nano.yield %0 : tensor<2xf32>
+  }
+  step.task ins(%a) outs(%b) : (memref<1x50304xf32>) -> (memref<1xf32>) {
+  ^bb0(%t: tensor<1x50304xf32>):
+    %0 = nano.reduce sum %t dims [1] : tensor<1x50304xf32> -> tensor<1xf32>
+    nano.yield %0 : tensor<1xf32>
+  }
+}
