@@ -236,6 +236,9 @@ def ScaleProducts : Pass<"nano-scale-products", "::mlir::ModuleOp"> {
       gradients 2⁻¹².
     - `block`: 1×128 along the inner dimension, 128×128 of weights, all in e4m3.
 
+    A tensor that several parameters' forward products read, by policies that scale it alike, is converted once: all take the scale of the first of them, which theirs would equal. So is what the backward
+    pass makes of it for their gradients.
+
     With `backward = false` that is so of the forward product alone; the two of the backward pass stay as they are, and nothing is kept of the gradient.
 
     Weights are converted in `first`, from what is stored, into states `fp8.<parameter>` that `next` reads. Other programs are left alone.

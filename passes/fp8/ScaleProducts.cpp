@@ -17,6 +17,8 @@
 //   the largest of all ranks in the history and makes the scales of the next step. Scales and
 //   histories are optimizer states: checkpoints carry them. Weights are at hand whole when they are
 //   converted; their scale is their own.
+// - An input that several weights multiply is converted once where their policies scale it alike:
+//   each keeps its scale, which is the same number, and all take that of the first.
 // - With `k-major`, operands whose inner dimension is not the last in memory are transposed in 8
 //   bits: Hopper's products take no others. Of weights the transposed copy is kept as well. Scales
 //   of blocks must then lie as the library reads them: the module is marked for nano-bufferize, and

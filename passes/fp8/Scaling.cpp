@@ -140,6 +140,40 @@ ProductScaler::ProductScaler(const llvm::StringMap<Policy> &policies, ArrayRef<P
   for (const Product &product : products)
     if (product.part == Part::Forward)
       ++forwardProducts[StateOp(product.weight).getSymName()];
+  shareInputs(products);
+}
+
+/// True when both make the same scale of a tensor that they have always seen both.
+static bool scaleInputsAlike(const Policy &a, const Policy &b) {
+  if (a.recipe != b.recipe)
+    return false;
+  if (a.recipe == Recipe::Static)
+    return a.scale(Operand::Input) == b.scale(Operand::Input);
+  return a.margin == b.margin && (a.recipe != Recipe::Delayed || a.history == b.history);
+}
+
+void ProductScaler::shareInputs(ArrayRef<Product> products) {
+  llvm::DenseMap<Value, SmallVector<StringRef>> known; // weights, by what they multiply
+  for (const Product &product : products) {
+    StringRef weight = StateOp(product.weight).getSymName();
+    if (product.part != Part::Forward || forwardProducts.lookup(weight) != 1)
+      continue;
+    const Policy &policy = policies.find(weight)->second;
+    SmallVector<StringRef> &before = known[source(product, product.a == Operand::Input ? 0 : 1)];
+    const auto *like = llvm::find_if(before, [&](StringRef other) {
+      return scaleInputsAlike(policies.find(other)->second, policy);
+    });
+    if (like != before.end())
+      inputLike[weight] = like->str();
+    else
+      before.push_back(weight);
+  }
+}
+
+StringRef ProductScaler::inputOwner(const Product &product) const {
+  StringRef weight = StateOp(product.weight).getSymName();
+  auto like = inputLike.find(weight);
+  return like == inputLike.end() ? weight : StringRef(like->second);
 }
 
 Value ProductScaler::source(const Product &product, unsigned index) {
@@ -160,6 +194,8 @@ Value ProductScaler::scaleFor(const Product &product, unsigned index, Value x) {
   const Policy &policy = policies.find(weight)->second;
   Type format = formatOf(operand, policy.recipe, builder.getContext());
   GraphBuilder g(builder, location);
+  if (operand == Operand::Input)
+    weight = inputOwner(product);
   switch (policy.recipe) {
   case Recipe::Off:
   case Recipe::Static:
@@ -195,7 +231,11 @@ Scaled ProductScaler::operand(const Product &product, unsigned index) {
     return weightCopy(product, false);
   MatmulOp op = product.op;
   OpBuilder builder(op);
-  Value x = source(product, index), scale = scaleFor(product, index, x);
+  Value x = source(product, index);
+  // The backward pass may have made the input anew for each of these weights.
+  if (product.part == Part::WeightGradient && product.operand(index) == Operand::Input)
+    x = gradientInputs.try_emplace(inputOwner(product), x).first->second;
+  Value scale = scaleFor(product, index, x);
   Value &copy = quantized[{x, scale}];
   if (!copy) {
     const Policy &policy = policies.find(StateOp(product.weight).getSymName())->second;

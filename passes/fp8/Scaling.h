@@ -39,7 +39,8 @@ std::string historySymbol(llvm::StringRef weight, Operand operand); ///< Delayed
 std::string obstacle(const Product &product, Recipe recipe, bool kMajor);
 
 /// Writes the scaled forms of products into one function. Each tensor is converted once, before
-/// its first use.
+/// its first use: weights that multiply one tensor, by policies that scale it alike, take the scale
+/// of the first of them, for theirs would be the same number.
 class ProductScaler {
 public:
   /// The 8-bit copy of a product's weight, as the product reads it or, when `transposed`, with its
@@ -60,13 +61,17 @@ public:
 
 private:
   mlir::Value scaleFor(const Product &product, unsigned index, mlir::Value x);
+  void shareInputs(llvm::ArrayRef<Product> products);
+  llvm::StringRef inputOwner(const Product &product) const;
   mlir::Value transposed(mlir::OpBuilder &builder, mlir::Location location, mlir::Value x);
 
   const llvm::StringMap<Policy> &policies;
   bool kMajor;
   WeightCopy weightCopy;
-  llvm::StringMap<int> forwardProducts;      ///< by weight
-  llvm::StringMap<mlir::Value> currentInput; ///< the input's scale where a weight has one input
+  llvm::StringMap<int> forwardProducts;        ///< by weight
+  llvm::StringMap<std::string> inputLike;      ///< of such: the weight whose input's scale it takes
+  llvm::StringMap<mlir::Value> currentInput;   ///< the input's scale where a weight has one input
+  llvm::StringMap<mlir::Value> gradientInputs; ///< of gradients, by the weight whose scale it takes
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> scales; ///< by tensor and kind
   llvm::DenseMap<std::pair<mlir::Value, mlir::Value>, mlir::Value> quantized; ///< and scale
   llvm::DenseMap<mlir::Value, mlir::Value> transposes;
