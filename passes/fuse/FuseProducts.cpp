@@ -368,6 +368,8 @@ private:
     Operation *inside = builder.clone(*product.op);
     // Whose product it is, not what it computes: layers share kernels.
     inside->setDiscardableAttrs(builder.getDictionaryAttr({}));
+    if (auto scaled = dyn_cast<ScaledMatmulOp>(inside))
+      scaled.removeLayerAttr();
     for (OpOperand &operand : inside->getOpOperands())
       operand.set(argumentOf(operand.get()));
     for (Value input : old)

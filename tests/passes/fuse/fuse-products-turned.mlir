@@ -3,7 +3,7 @@
 // RUN: nano-opt %s -nano-fuse-products="products=library" -split-input-file | FileCheck %s --check-prefix=LIBRARY
 // LIBRARY-COUNT-7: {{^    %.* = nano.transpose}}
 
-// The gradient of a head's weight, added to that of the rows before.
+// The gradient of a head's weight, added to that of the rows before. Whose product it is, is no part of the kernel, which layers share.
 // CHECK-LABEL: nano.program @gradient
 // CHECK-NOT:     nano.transpose
 // CHECK:         %[[W:.*]] = nano.fused(%[[C:.*]], %[[Q:.*]], %arg1, %arg2, %arg3)
@@ -22,7 +22,7 @@ nano.program @gradient(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN
   }
   %t = nano.transpose %q : tensor<4096x50304xf8E5M2> -> tensor<50304x4096xf8E5M2>
   // expected-remark @below {{computed by a kernel that turns its first operand}}
-  %d = nano.scaled_matmul %t, %x scales(%sg, %sx) add %c {transpose_b}
+  %d = nano.scaled_matmul %t, %x scales(%sg, %sx) add %c {layer = {a = "gradient", b = "input", part = "gradient of the weight", weight = "wte.weight"}, transpose_b}
       : (tensor<50304x4096xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>, tensor<50304x768xf32>) -> tensor<50304x768xf32>
   %dx = nano.scaled_matmul %q, %w scales(%sg, %sx) {transpose_b}
       : (tensor<4096x50304xf8E5M2>, tensor<768x50304xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x768xbf16>
