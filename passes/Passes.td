@@ -450,7 +450,7 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
     With `products` = "auto" the kernels together must take less time than the library's product and the kernel behind it, by the rates of `machine`, and there must be a tile of the
     result for every multiprocessor. A kernel that begins with a product ends one tile while it multiplies the next: it takes as long as the longest of its multiplications, its
     operations on elements, those of them that are special functions, and its bytes; or, where the product is f32, as its multiplications and what follows together.
-    One that turns its A takes as long as the longer of its multiplications and its bytes, and saves writing A twice. "fused" takes every product that has the form, "library" none.
+    One that turns its A takes as long as the longer of its multiplications and its bytes, and saves writing A twice; only the library cuts sums into parts where tiles are few. "fused" takes every product that has the form, "library" none.
 
     Remarks, with `report`: what became of each product that one kernel alone reads, or that could turn its A.
 

@@ -30,10 +30,11 @@ int64_t Machine::tiles(int64_t m, int64_t n, ElementType type) const {
   return ceilDiv(m, how.rows) * ceilDiv(n, how.columns);
 }
 
-double Machine::product(int64_t m, int64_t n, int64_t k, int64_t batch, ElementType type,
-                        double bytes) const {
-  const Products &how = products[size_t(type)];
-  const int64_t all = tiles(m, n, type) * batch;
+/// Of products whose k is cut into so many parts at most, without their memory's time.
+static double roundsOf(const Machine &machine, int64_t m, int64_t n, int64_t k, int64_t batch,
+                       ElementType type, int64_t mostParts) {
+  const Products &how = machine.products[size_t(type)];
+  const int64_t all = machine.tiles(m, n, type) * batch;
   const double stepSeconds =
       2.0 * double(how.rows) * double(how.columns) * double(how.units) / how.flops;
   auto seconds = [&](int64_t parts) {
@@ -41,11 +42,21 @@ double Machine::product(int64_t m, int64_t n, int64_t k, int64_t batch, ElementT
            stepSeconds;
   };
   double least = seconds(1);
-  if (how.split > 0) // more parts than fill the units a few times over gain nothing
-    for (int64_t parts = 2; parts * how.split <= k && parts <= 64; ++parts)
+  if (how.split > 0)
+    for (int64_t parts = 2; parts * how.split <= k && parts <= mostParts; ++parts)
       least = std::min(least, seconds(parts));
   const double flops = 2.0 * double(m) * double(n) * double(k) * double(batch);
-  return std::max({least, kernel(bytes), energy.seconds(flops * energy.product[size_t(type)])});
+  return std::max(least, machine.energy.seconds(flops * machine.energy.product[size_t(type)]));
+}
+
+double Machine::product(int64_t m, int64_t n, int64_t k, int64_t batch, ElementType type,
+                        double bytes) const {
+  constexpr int64_t mostParts = 64; // more than fill the units a few times over gain nothing
+  return std::max(roundsOf(*this, m, n, k, batch, type, mostParts), kernel(bytes));
+}
+
+double Machine::wholeProduct(int64_t m, int64_t n, int64_t k, ElementType type) const {
+  return roundsOf(*this, m, n, k, 1, type, 1);
 }
 
 double Machine::kernel(double bytes, double flops, Arithmetic arithmetic) const {

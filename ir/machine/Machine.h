@@ -138,6 +138,9 @@ struct Machine {
   /// than that of its joules.
   double product(int64_t m, int64_t n, int64_t k, int64_t batch, ElementType type,
                  double bytes = 0) const;
+  /// Likewise of one product by a kernel that does not cut k into parts, as those of the device
+  /// library, at the vendor library's speed.
+  double wholeProduct(int64_t m, int64_t n, int64_t k, ElementType type) const;
 
   /// Seconds of a kernel that reads and writes `bytes` and computes `flops`: the longest of the two
   /// times (the roofline of Williams, Waterman and Patterson, CACM 52(4), 2009) and that of its

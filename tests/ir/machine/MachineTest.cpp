@@ -83,6 +83,8 @@ TEST(Machine, ProductsOfFewTilesCutTheirSum) {
   EXPECT_DOUBLE_EQ(machine.product(2, 2, 20, 1, ElementType::F32), 3.2);
   // Cutting never makes it slower: four tiles fill the units as they are.
   EXPECT_DOUBLE_EQ(machine.product(4, 4, 20, 1, ElementType::F32), 6.4);
+  // A kernel that does not cut has one unit at work.
+  EXPECT_DOUBLE_EQ(machine.wholeProduct(2, 2, 40, ElementType::F32), 12.8);
 }
 
 TEST(Machine, ProductsAreNotFasterThanMemory) {
