@@ -37,6 +37,7 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/DebugLog.h"
 
 #include <unordered_map>
@@ -66,7 +67,13 @@ class Fuser : Groups {
 public:
   /// `bothSums`: kernels may reduce along rows and sum columns.
   Fuser(ProgramOp function, bool bothSums)
-      : Groups(function.getBody().front()), bothSums(bothSums) {}
+      : Groups(function.getBody().front()), bothSums(bothSums) {
+    for (Operation &op : block)
+      if (auto store = dyn_cast<StoreOp>(op))
+        changed.insert(store.getSymbol());
+      else if (auto accumulate = dyn_cast<AccumulateOp>(op))
+        changed.insert(accumulate.getSymbol());
+  }
 
   LogicalResult run() {
     copyCheapOps();
@@ -311,8 +318,15 @@ private:
     return false;
   }
 
+  /// True for the loaded value of a state that stays as it is until the program ends.
+  bool isUnchanged(Value value) const {
+    auto load = value.getDefiningOp<LoadOp>();
+    return load && !changed.contains(load.getSymbol());
+  }
+
   /// What its group computes an op's result from in place by element-wise ops: these, in program
-  /// order, and where they begin: what the group reads, and its values a row. Nothing when they
+  /// order, and where they begin: what the group reads, also of states for all rows, and its values
+  /// a row. Nothing when they
   /// are more than `mostAgain`, or expensive.
   struct Expression {
     llvm::SetVector<Operation *> ops;
@@ -332,7 +346,8 @@ private:
         return std::nullopt;
       for (OpOperand &operand : op->getOpOperands()) {
         Operation *producer = operand.get().getDefiningOp();
-        if (!readsInPlace(operand) && !(producer && isCheap(producer)))
+        if (!readsInPlace(operand) && !(producer && isCheap(producer)) &&
+            !isUnchanged(operand.get()))
           return std::nullopt;
         const bool isOwn = producer && find(producer) == id;
         if (isOwn && (isCheap(producer) || tensorType(operand.get()).getNumElements() == elements))
@@ -344,8 +359,28 @@ private:
     return found;
   }
 
+  /// True when a group may leave it to readers far behind to compute a tensor from what it reads
+  /// itself: one tensor, which has no more bytes, lives instead of it. And that is in memory: what
+  /// the group makes else, no product's kernel ends with.
+  bool canLiveInstead(int64_t id, Value value, const Expression &expression) {
+    Value whole;
+    for (Value leaf : expression.leaves) {
+      if (isUnchanged(leaf))
+        continue;
+      const bool isOnly =
+          llvm::all_of(leaf.getUsers(), [&](Operation *user) { return find(user) == id; });
+      if (whole || bytesOf(leaf) > bytesOf(value) || !isOnly || !isTransient(leaf))
+        return false;
+      whole = leaf;
+    }
+    return whole && llvm::any_of(groups[id].ops, [&](Operation *op) {
+             return isa<ReduceOp>(op) || tensorType(op->getResult(0)).getElementTypeBitWidth() < 16;
+           });
+  }
+
   /// Has the groups that read a tensor compute it again where that moves fewer bytes: x − mean of
-  /// bf16 x is four bytes an element to write and four to read, for two.
+  /// bf16 x is four bytes an element to write and four to read, for two; what a product and a bias
+  /// add up to need not be written where the product is.
   void computeNarrowAgain() {
     SmallVector<Operation *> ops(llvm::make_pointer_range(block));
     for (Operation *op : ops)
@@ -357,19 +392,26 @@ private:
     const Value value = op->getResult(0);
     const int64_t id = find(op);
     llvm::SmallSetVector<int64_t, 4> readers;
+    bool areNear = true;
     for (OpOperand &use : value.getUses()) {
       const int64_t reader = find(use.getOwner());
       if (reader == id)
         continue;
-      // The new reader is near: what it reads instead must not live for long.
-      if (!isFusible(use.getOwner()) || !readsInPlace(use) || !isNear(op, reader))
+      if (!isFusible(use.getOwner()) || !readsInPlace(use))
         return;
+      areNear &= isNear(op, reader);
       readers.insert(reader);
     }
     if (readers.empty())
       return;
     const std::optional<Expression> expression = expressionOf(op);
     if (!expression)
+      return;
+    // Near it what readers read instead does not live for long; far from it that lives where the
+    // tensor else does. Nor does it keep a product from its kernel, as a bias's sum would.
+    const bool readsStates =
+        llvm::any_of(expression->leaves, [&](Value leaf) { return isUnchanged(leaf); });
+    if ((readsStates || !areNear) && !canLiveInstead(id, value, *expression))
       return;
     int64_t saved = bytesOf(value);
     size_t ownOperands = operandsOf(id);
@@ -391,7 +433,7 @@ private:
       for (Value leaf : expression->leaves) {
         const bool isRead =
             llvm::any_of(leaf.getUsers(), [&](Operation *user) { return find(user) == reader; });
-        if (!isRead && !isTransient(leaf))
+        if (!isRead && !isTransient(leaf) && !isUnchanged(leaf))
           return;
         saved -= isRead ? 0 : bytesOf(leaf);
       }
@@ -530,6 +572,7 @@ private:
   }
 
   bool bothSums;
+  llvm::StringSet<> changed;                  ///< states that the program writes
   llvm::DenseMap<Operation *, int64_t> index; // order in the new block
 };
 
