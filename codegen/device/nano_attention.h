@@ -56,9 +56,9 @@
 // On Hopper operands come by tensor maps where the struct says
 //     static constexpr bool hasMaps = true;
 // Forward: maps of q, k and v with boxes of attentionBoxes(shape) and 64 columns, and tickets.
-// Gradients: of q, k, v and dy with boxes of attentionGradBoxRows rows. A map is of the matrix
-// whose rows hold all heads of a token. Keys and values behind those that a block's queries see may
-// then be read with them; their weights are 0.
+// Gradients: of q, k, v and dy with boxes of attentionGradBoxRows(shape) rows. A map is of the
+// matrix whose rows hold all heads of a token. Keys and values behind those that a block's queries
+// see may then be read with them; their weights are 0.
 //
 // The gradients of long rows come in five products instead of seven (attentionInChain): then the
 // call is attentionBackwardInChain, with x.partial and x.counts and a launch of
@@ -183,8 +183,9 @@ NANO_DEVICE int countBelow(const TokenView &view, int count, int bound) {
 namespace nano {
 
 template <class A>
-using AttentionTilesOf = AttentionTileChoice<A::headSize, A::valueSize, A::hasScore,
-                                             attentionTiles<A>, attentionHasMaps<A>>;
+using AttentionTilesOf =
+    AttentionTileChoice<attentionTileSize(A::headSize), attentionTileSize(A::valueSize),
+                        A::hasScore, attentionTiles<A>, attentionHasMaps<A>>;
 
 /// attentionForward with given tiles.
 template <class A, class Tiles, class Operands>

@@ -129,7 +129,7 @@ NANO_DEVICE void load(const Operands &x, const Columns<A, Tiles> &all, int head,
     runs::loadTile<rows, size>(S::rows(warp), warp == 0 ? x.k : x.v, head, begin, end);
   } else if (laneIndex() == 0) {
     mbarrierArriveExpect(&barriers.rows, S::RowTile::bytes);
-    hopper::loadBoxes<rows, size, hopper::boxRows>(
+    hopper::loadBoxes<rows, size, hopper::boxRows<A>>(
         S::rows(warp), x.maps[1 + warp], warp == 0 ? x.k : x.v, head, begin, barriers.rows);
   }
   // Stages are released in order, so that neither warp is ahead of the other by two uses of one.
@@ -146,10 +146,10 @@ NANO_DEVICE void load(const Operands &x, const Columns<A, Tiles> &all, int head,
       } else if (laneIndex() == 0) {
         Mbarrier &full = barriers.full[stage];
         mbarrierExpect(&full, 2 * S::ColumnTile::bytes);
-        hopper::loadBoxes<columns, size, hopper::boxRows>(S::columns(stage, 0), x.maps[0], x.q,
-                                                          head, query, full);
-        hopper::loadBoxes<columns, size, hopper::boxRows>(S::columns(stage, 1), x.maps[3], x.dy,
-                                                          head, query, full);
+        hopper::loadBoxes<columns, size, hopper::boxRows<A>>(S::columns(stage, 0), x.maps[0], x.q,
+                                                             head, query, full);
+        hopper::loadBoxes<columns, size, hopper::boxRows<A>>(S::columns(stage, 1), x.maps[3], x.dy,
+                                                             head, query, full);
       }
 #pragma unroll 1
       for (int column = laneIndex(); column < columns; column += 32)

@@ -13,21 +13,23 @@ using mma::log2e;
 using mma::Place;
 using mma::Tile;
 
-constexpr int warpgroupThreads = 128, warpgroupRows = 64, computingWarpgroups = 2,
-              boxRows = attentionGradBoxRows;
+constexpr int warpgroupThreads = 128, warpgroupRows = 64, computingWarpgroups = 2;
+template <class A>
+constexpr int boxRows = AttentionTileChoice<attentionTileSize(A::headSize),
+                                            attentionTileSize(A::valueSize), false>::gradColumns;
 /// Registers of a thread that copies and of one that computes: together those of 384 threads of
 /// 168. `many`: for the largest sums, dk and dv of heads of 256 columns together.
 template <bool many> constexpr int copyRegisters = many ? 24 : 40;
 template <bool many> constexpr int computeRegisters = many ? 240 : 232;
 
 /// Starts copying x[first + r, head, :] to row r of the tile by a thread, in boxes of 64 columns
-/// and `boxRows` rows of a map of x; rows behind the last token become zero. The barrier gets the
-/// tile's bytes.
+/// and `boxRows` rows of a map of x; rows behind the last token become zero, and columns behind the
+/// head's what is there in memory, or zero. The barrier gets the tile's bytes.
 template <int rows, int size, int boxRows, class View>
 NANO_DEVICE void loadBoxes(uint8_t *tile, const TensorMap &map, const View &x, int head, int first,
                            Mbarrier &full) {
 #pragma unroll
-  for (int band = 0; band < size / 64; ++band)
+  for (int band = 0; band < Tile<rows, size>::bands; ++band)
 #pragma unroll
     for (int row = 0; row < rows; row += boxRows)
       bulkTensorLoad(tile + (band * rows + row) * 128, map, head * int(x.head) + band * 64,
@@ -93,12 +95,19 @@ NANO_DEVICE void multiply(float (&scores)[1][bRows / 8][4], const uint8_t *a, in
                           const uint8_t *b) {
   const uint64_t left = matrixDescriptor(a + aRow * 128, 16, 1024, Swizzle::Bytes128);
   const uint64_t right = matrixDescriptor(b, 16, 1024, Swizzle::Bytes128);
+  auto multiplyBand = [&](int band, int count) {
 #pragma unroll
-  for (int k = 0; k < size / 16; ++k) {
-    const int band = k / 4, byte = k % 4 * 32;
-    warpgroupMultiply<bf16, bf16>(flat(scores), advanced(left, band * aRows * 128 + byte),
-                                  advanced(right, band * bRows * 128 + byte), k > 0);
-  }
+    for (int k = 0; k < count; ++k)
+      warpgroupMultiply<bf16, bf16>(flat(scores), advanced(left, band * aRows * 128 + k * 32),
+                                    advanced(right, band * bRows * 128 + k * 32),
+                                    band > 0 || k > 0);
+  };
+  // Of the largest heads the places of all steps take more registers than there are.
+  constexpr int atOnce = size > 192 ? 1 : size / 64;
+#pragma unroll atOnce
+  for (int band = 0; band < size / 64; ++band)
+    multiplyBand(band, 4);
+  multiplyBand(size / 64, size % 64 / 16);
 }
 
 /// Weights rounded to bf16 as fragments of the left operand.
@@ -195,14 +204,21 @@ template <> struct OwnRows<true> {
   }
 };
 
-/// dq of a block of queries of a head, or dk and dv of a block of keys of a head: rows of tiles are
-/// the block's own (q and dy, or k and v), columns tokens of the other kind, those of one head of
-/// queries after the other.
-template <class A, class Tiles, bool ofQueries, class Operands>
+/// What a block computes: dq; dk and dv, or one of them.
+enum class Grads { Queries, KeysAndValues, Keys, Values };
+
+/// dq of a block of queries of a head, or dk, dv or both of a block of keys of a head: rows of
+/// tiles are the block's own (q and dy, or k and v), columns tokens of the other kind, those of one
+/// head of queries after the other.
+template <class A, class Tiles, Grads grads, class Operands>
 NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   constexpr int size = A::headSize, valueSize = A::valueSize, tokens = A::tokens,
                 rows = Tiles::rows, columns = Tiles::columns;
-  constexpr bool many = !ofQueries && size + valueSize > 192;
+  constexpr bool ofQueries = grads == Grads::Queries, ofScores = grads != Grads::Values,
+                 ofValues = grads == Grads::Values || grads == Grads::KeysAndValues;
+  constexpr int sumColumns = ofScores ? attentionTileSize(size) : 0,
+                valueColumns = ofValues ? attentionTileSize(valueSize) : 0;
+  constexpr bool many = ofScores && ofValues && sumColumns + valueColumns > 192;
   constexpr int columnHeads = ofQueries ? 1 : sharing<A>; // heads that columns are of
   const int firstColumnHead = ofQueries ? head / sharing<A> : head * sharing<A>;
   using S = Shared<Tiles, size, valueSize>;
@@ -230,11 +246,13 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
       const int warp = warpIndex() % 4;
       const TensorMap *const maps = x.maps;
       if (warp == 0 && laneIndex() == 0) {
-        mbarrierArriveExpect(&barriers.rows, S::rowBytes);
-        loadBoxes<rows, size, boxRows>(S::rows(0), maps[ofQueries ? 0 : 1], ofQueries ? x.q : x.k,
-                                       head, begin, barriers.rows);
-        loadBoxes<rows, valueSize, boxRows>(S::rows(1), maps[ofQueries ? 3 : 2],
-                                            ofQueries ? x.dy : x.v, head, begin, barriers.rows);
+        mbarrierArriveExpect(&barriers.rows, ofScores ? S::rowBytes : S::RowTile::bytes);
+        loadBoxes<rows, size, boxRows<A>>(S::rows(0), maps[ofQueries ? 0 : 1],
+                                          ofQueries ? x.q : x.k, head, begin, barriers.rows);
+        if constexpr (ofScores)
+          loadBoxes<rows, valueSize, boxRows<A>>(S::rows(1), maps[ofQueries ? 3 : 2],
+                                                 ofQueries ? x.dy : x.v, head, begin,
+                                                 barriers.rows);
       }
 #pragma unroll 1
       for (int tile = 0; tile < columnHeads * count; ++tile) {
@@ -248,10 +266,11 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
           mbarrierWait(&barriers.empty[stage], uint32_t(tile / Tiles::stages - 1) & 1);
         if (laneIndex() == 0) {
           mbarrierExpect(&full, S::stageBytes);
-          loadBoxes<columns, size, boxRows>(S::columns(stage, 0), maps[ofQueries ? 1 : 0],
-                                            ofQueries ? x.k : x.q, columnHead, column, full);
-          loadBoxes<columns, valueSize, boxRows>(S::columns(stage, 1), maps[ofQueries ? 2 : 3],
-                                                 ofQueries ? x.v : x.dy, columnHead, column, full);
+          loadBoxes<columns, size, boxRows<A>>(S::columns(stage, 0), maps[ofQueries ? 1 : 0],
+                                               ofQueries ? x.k : x.q, columnHead, column, full);
+          loadBoxes<columns, valueSize, boxRows<A>>(S::columns(stage, 1), maps[ofQueries ? 2 : 3],
+                                                    ofQueries ? x.v : x.dy, columnHead, column,
+                                                    full);
         }
         if constexpr (!ofQueries)
 #pragma unroll 1
@@ -264,8 +283,9 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
     const int thread = threadIdx.x % warpgroupThreads;
     mma::loadTile<rows, size, warpgroupThreads>(S::rows(0), ofQueries ? x.q : x.k, head, begin, end,
                                                 thread);
-    mma::loadTile<rows, valueSize, warpgroupThreads>(S::rows(1), ofQueries ? x.dy : x.v, head,
-                                                     begin, end, thread);
+    if constexpr (ofScores)
+      mma::loadTile<rows, valueSize, warpgroupThreads>(S::rows(1), ofQueries ? x.dy : x.v, head,
+                                                       begin, end, thread);
     const int count = findColumns();
     int columnHead = firstColumnHead, column = from;
     barriers.produce(columnHeads * count, [&](int, int stage) {
@@ -294,7 +314,10 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   const Lane lane;
   const int groupRow = shuffle(lane.warp, 0) / 4 * warpgroupRows, warpRow = lane.warp * 16;
   const OwnRows<ofQueries> own(x, head, tokens, begin + groupRow, warpRow - groupRow, lane);
-  float sums[1][size / 8][4] = {}, otherSums[1][valueSize / 8][4] = {};
+  constexpr int least = 8; // of what is not computed
+  float sums[1][(ofScores ? sumColumns : least) / 8]
+            [4] = {},
+          valueSums[1][(ofValues ? valueColumns : least) / 8][4] = {};
   float scores[1][columns / 8][4], products[1][columns / 8][4];
   uint32_t weights[columns / 16][4], gradients[columns / 16][4];
   int pending = -1; // of queries: the stage whose last products have not been waited for
@@ -329,13 +352,16 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
       continue;
     }
     warpgroupRegisters(flat(scores));
-    warpgroupRegisters(flat(products));
+    if constexpr (ofScores)
+      warpgroupRegisters(flat(products));
     warpgroupFence();
     multiply<size, rows, columns>(scores, S::rows(0), groupRow, S::columns(stage, 0));
     warpgroupCommit();
-    multiply<valueSize, rows, columns>(products, S::rows(1), groupRow, S::columns(stage, 1));
-    warpgroupCommit();
-    warpgroupWait<1>();
+    if constexpr (ofScores) {
+      multiply<valueSize, rows, columns>(products, S::rows(1), groupRow, S::columns(stage, 1));
+      warpgroupCommit();
+    }
+    warpgroupWait<ofScores ? 1 : 0>();
     warpgroupRegisters(flat(scores));
     if (ofQueries && pending >= 0)
       barriers.release(pending);
@@ -369,11 +395,17 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
       });
     };
     auto hideProducts = [&] {
-      if (!contain)
+      if (ofScores && !contain)
         mma::forElements(scores, products, lane,
                          [](float &s, float &p, Place) { p = s == 0 ? 0 : p; });
     };
-    if constexpr (A::hasScore) {
+    if constexpr (!ofScores) {
+      mma::forElements(scores, lane, [&](float &s, Place at) {
+        s = mma::weight<A>(s, logarithm(at), column + at.column, begin + warpRow + at.row,
+                           queryHead);
+      });
+      hideUnseen();
+    } else if constexpr (A::hasScore) {
       warpgroupWait<0>();
       warpgroupRegisters(flat(products));
       mma::forElements(scores, products, lane, [&](float &s, float &p, Place at) {
@@ -393,64 +425,87 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
                        [&](float &s, float &p, Place at) { p = s * (p - delta(at)); });
     }
     hideProducts();
-    pack(gradients, products);
-    if constexpr (!ofQueries) {
+    if constexpr (ofScores)
+      pack(gradients, products);
+    if constexpr (ofValues) {
       pack(weights, scores);
-      warpgroupRegisters(flat(otherSums));
+      warpgroupRegisters(flat(valueSums));
     }
-    warpgroupRegisters(flat(sums));
+    if constexpr (ofScores)
+      warpgroupRegisters(flat(sums));
     warpgroupFence();
-    if constexpr (!ofQueries)
-      accumulate<valueSize, columns>(otherSums, weights, S::columns(stage, 1));
-    accumulate<size, columns>(sums, gradients, S::columns(stage, 0));
+    if constexpr (ofValues)
+      accumulate<valueColumns, columns>(valueSums, weights, S::columns(stage, 1));
+    if constexpr (ofScores)
+      accumulate<sumColumns, columns>(sums, gradients, S::columns(stage, 0));
     warpgroupCommit();
     if constexpr (!ofQueries) {
       warpgroupWait<0>();
-      warpgroupRegisters(flat(sums));
-      warpgroupRegisters(flat(otherSums));
+      if constexpr (ofScores)
+        warpgroupRegisters(flat(sums));
+      if constexpr (ofValues)
+        warpgroupRegisters(flat(valueSums));
       barriers.release(stage);
     }
   }
   warpgroupWait<0>();
-  warpgroupRegisters(flat(sums));
+  if constexpr (ofScores)
+    warpgroupRegisters(flat(sums));
   if (ofQueries && pending >= 0)
     barriers.release(pending);
   mma::forElements(sums, lane, [&](float &sum, Place) { sum *= A::scale; });
   if (count == 0 && !attentionHasMaps<A>)
     barrierSync(3, Tiles::threads); // the rows have come, over which the results are written
   barrierSync(1 + lane.warp / 4, warpgroupThreads); // all warps have read the rows
-  if constexpr (ofQueries) {
+  if constexpr (ofQueries)
     mma::storeTile<size, rows, Operands::dqPlaces>(sums, lane, S::rows(0), warpRow, x.dq, head,
                                                    begin, end);
-  } else {
+  else if constexpr (ofScores)
     mma::storeTile<size, rows, Operands::dkPlaces>(sums, lane, S::rows(0), warpRow, x.dk, head,
                                                    begin, end);
-    mma::storeTile<valueSize, rows, Operands::dvPlaces>(otherSums, lane, S::rows(1), warpRow, x.dv,
+  if constexpr (ofValues)
+    mma::storeTile<valueSize, rows, Operands::dvPlaces>(valueSums, lane, S::rows(1), warpRow, x.dv,
                                                         head, begin, end);
-  }
 }
 
 /// dq. Iteration i: block of queries i / H, head i mod H.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionQueryGrad(int iteration, const Operands &x) {
-  attentionGrad<A, Tiles, true>(iteration / A::heads, iteration % A::heads, x);
+  attentionGrad<A, Tiles, Grads::Queries>(iteration / A::heads, iteration % A::heads, x);
 }
 
-/// dk and dv. Iteration i: as mma::attentionKeyGrad's.
+/// dk and dv. Iteration i: as mma::attentionKeyGrad's; where they are split first dk and then dv of
+/// that.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionKeyGrad(int iteration, const Operands &x) {
-  attentionGrad<A, Tiles, false>(iteration / A::keyHeads, iteration % A::keyHeads, x);
+  if constexpr (attentionSplitsKeys(A::headSize, A::valueSize)) {
+    const int unit = iteration / 2;
+    if (iteration % 2 == 0)
+      attentionGrad<A, Tiles, Grads::Keys>(unit / A::keyHeads, unit % A::keyHeads, x);
+    else
+      attentionGrad<A, Tiles, Grads::Values>(unit / A::keyHeads, unit % A::keyHeads, x);
+  } else {
+    attentionGrad<A, Tiles, Grads::KeysAndValues>(iteration / A::keyHeads, iteration % A::keyHeads,
+                                                  x);
+  }
 }
 
 /// Both. A block of tokens as keys comes soon after it as queries, whose operands are then in the
 /// cache; not at once, so that under a causal mask the longest blocks of queries are not the last.
 /// Where heads share keys, a block of keys takes as long as several of queries: all of them come
-/// first, so that short blocks fill the end.
+/// first, so that short blocks fill the end. So they do where dk and dv are split, and the longest
+/// blocks of queries come next.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionBothGrads(int iteration, const Operands &x) {
   constexpr int blocks = divideUp(A::tokens, Tiles::rows),
                 lead = blocks < Tiles::lead ? blocks : Tiles::lead;
-  if constexpr (sharing<A> > 1) {
+  if constexpr (attentionSplitsKeys(A::headSize, A::valueSize)) {
+    const int ofQueries = iteration - 2 * blocks * A::keyHeads;
+    if (ofQueries < 0)
+      attentionKeyGrad<A, Tiles>(iteration, x);
+    else
+      attentionQueryGrad<A, Tiles>(blocks * A::heads - 1 - ofQueries, x);
+  } else if constexpr (sharing<A> > 1) {
     const int ofQueries = iteration - blocks * A::keyHeads;
     if (ofQueries < 0)
       attentionKeyGrad<A, Tiles>(iteration, x);
@@ -459,10 +514,10 @@ NANO_DEVICE void attentionBothGrads(int iteration, const Operands &x) {
   } else {
     const int unit = iteration / A::heads, head = iteration % A::heads, paired = unit - lead;
     if (paired < 0 || (paired < 2 * (blocks - lead) && paired % 2 == 1))
-      attentionGrad<A, Tiles, true>(paired < 0 ? unit : lead + paired / 2, head, x);
+      attentionGrad<A, Tiles, Grads::Queries>(paired < 0 ? unit : lead + paired / 2, head, x);
     else
-      attentionGrad<A, Tiles, false>(paired < 2 * (blocks - lead) ? paired / 2 : unit - blocks,
-                                     head, x);
+      attentionGrad<A, Tiles, Grads::KeysAndValues>(
+          paired < 2 * (blocks - lead) ? paired / 2 : unit - blocks, head, x);
   }
 }
 

@@ -45,7 +45,8 @@ NANO_DEVICE void arrived(Mbarrier &full) {
 }
 
 /// Starts copying x[first + r, head, :] to row r of the tile, by a warp; rows from `end` on become
-/// zero. Rows that 32 lanes cannot share evenly are copied one band of 64 columns after the other.
+/// zero, and columns behind the head's. Rows that 32 lanes cannot share evenly are copied one band
+/// of 64 columns after the other.
 template <int rows, int size>
 NANO_DEVICE void loadTile(uint8_t *tile, const HeadView<const bf16> &x, int head, int first,
                           int end) {
@@ -55,25 +56,30 @@ NANO_DEVICE void loadTile(uint8_t *tile, const HeadView<const bf16> &x, int head
     for (int band = 0; band < size / 64; ++band)
       loadTile<rows, 64>(tile + band * rows * 128, {x.base + band * 64, x.token, x.head, x.element},
                          head, first, end);
+    if constexpr (size % 64 > 0)
+      loadTile<rows, size % 64>(tile + size / 64 * rows * 128,
+                                {x.base + size / 64 * 64, x.token, x.head, x.element}, head, first,
+                                end);
     return;
   } else {
     constexpr int step = 32 / T::chunks;
     const int lane = laneIndex(), chunk = lane % T::chunks, row = lane / T::chunks;
-    const bf16 *source = x.row(first + row, head) + 8 * chunk;
+    const bf16 *source = x.row(first + row, head) + mma::placeOfChunk<size>(chunk);
     int place = T::offset(row, chunk); // of a row j below: the chunk's number in it is changed by j
     if (first + rows <= end) {
 #pragma unroll 1
       for (int i = 0; i < rows; i += 8, place += 1024, source += 8 * x.token)
 #pragma unroll
         for (int j = 0; j < 8; j += step)
-          copyAsync<16>(tile + (place ^ (j << 4)) + j * 128, source + j * x.token);
+          mma::copyChunk<size>(tile + (place ^ (j << 4)) + j * 128, source + j * x.token, chunk);
       return;
     }
 #pragma unroll 1
     for (int i = 0; i < rows; i += step) {
       const bool inside = first + row + i < end;
       copyAsync<16>(tile + (place ^ ((i & 7) << 4)) + i * 128,
-                    inside ? source + i * x.token : x.row(first, head), inside ? 16 : 0);
+                    inside ? source + i * x.token : x.row(first, head),
+                    inside && 8 * chunk < size ? 16 : 0);
     }
   }
 }
@@ -328,14 +334,15 @@ NANO_DEVICE void copyTiles(const Schedule<A, Tiles> &schedule, const Operands &x
 /// the last products of the tile before.
 template <class A, class Tiles, class S, class Operands>
 NANO_DEVICE void computeTiles(const Operands &x) {
-  constexpr int size = A::headSize, valueSize = A::valueSize, rows = Tiles::rows,
+  constexpr int size = A::headSize, valueSize = A::valueSize,
+                sumColumns = attentionTileSize(valueSize), rows = Tiles::rows,
                 columns = Tiles::columns, slots = Tiles::slots, stages = Tiles::stages;
   constexpr float factor = mma::scoresInLog2<A> ? 1 : A::scale * log2e;
   auto &barriers = S::barriers();
   const Lane lane;
   const int group = shuffle(lane.warp, 0) / 4, groupRow = group * warpgroupRows,
             warpRow = lane.warp * 16;
-  float sums[1][valueSize / 8][4], scores[1][columns / 8][4];
+  float sums[1][sumColumns / 8][4], scores[1][columns / 8][4];
   uint32_t weights[columns / 16][4];
   mma::Softmax<1> softmax;
 
@@ -349,7 +356,7 @@ NANO_DEVICE void computeTiles(const Operands &x) {
   auto startSums = [&](int column, bool isFirst) {
     warpgroupRegisters(flat(sums));
     warpgroupFence();
-    hopper::accumulate<valueSize, columns>(sums, weights, S::values(column % stages), !isFirst);
+    hopper::accumulate<sumColumns, columns>(sums, weights, S::values(column % stages), !isFirst);
     warpgroupCommit();
   };
   // What is left of a tile when its last weights are made.

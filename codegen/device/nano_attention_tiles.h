@@ -11,38 +11,54 @@ constexpr float log2e = 1.44269504f, ln2 = 0.693147181f;
 /// Scores are turned into exponents of two one by one, not with a factor within the softmax.
 template <class A> constexpr bool scoresInLog2 = A::hasScore || !(A::scale > 0);
 
-/// Starts copying x[first + r, head, :] to row r of the tile; rows from `end` on become zero. By
-/// `threads` threads, this one being number `thread`: those that cannot share whole rows evenly
-/// share those of one band of 64 columns after the other.
+/// Starts copying chunk `chunk` of a row of `size` elements; behind them it becomes zero.
+template <int size> NANO_DEVICE void copyChunk(uint8_t *to, const bf16 *from, int chunk) {
+  if constexpr (size % 64 == 0)
+    copyAsync<16>(to, from);
+  else
+    copyAsync<16>(to, from, 8 * chunk < size ? 16 : 0);
+}
+/// The place of a chunk in a row: that of the first one for those behind the elements.
+template <int size> NANO_DEVICE int placeOfChunk(int chunk) {
+  return size % 64 == 0 || 8 * chunk < size ? 8 * chunk : 0;
+}
+
+/// Starts copying x[first + r, head, :] to row r of the tile; rows from `end` on become zero, and
+/// columns behind the head's. By `threads` threads, this one being number `thread`: those that
+/// cannot share whole rows evenly share those of one band of 64 columns after the other.
 template <int rows, int size, int threads>
 NANO_DEVICE void loadTile(uint8_t *tile, const HeadView<const bf16> &x, int head, int first,
                           int end, int thread = threadIdx.x) {
   using T = Tile<rows, size>;
-  if constexpr (threads % T::chunks != 0) {
+  if constexpr (threads % (8 * T::chunks) != 0) {
 #pragma unroll
     for (int band = 0; band < size / 64; ++band)
       loadTile<rows, 64, threads>(tile + band * rows * 128,
                                   {x.base + band * 64, x.token, x.head, x.element}, head, first,
                                   end, thread);
+    if constexpr (size % 64 > 0)
+      loadTile<rows, size % 64, threads>(tile + size / 64 * rows * 128,
+                                         {x.base + size / 64 * 64, x.token, x.head, x.element},
+                                         head, first, end, thread);
     return;
   } else {
     static_assert(rows * T::chunks % threads == 0);
     const int chunk = thread % T::chunks, firstRow = thread / T::chunks;
-    const bf16 *const source = x.row(first, head) + 8 * chunk;
+    const bf16 *const source = x.row(first, head) + placeOfChunk<size>(chunk);
     uint8_t *const target = tile + T::offset(firstRow, chunk);
     constexpr int step = threads / T::chunks;
     static_assert(step % 8 == 0, "the swizzle is the same in all rows of a thread");
     if (first + rows <= end) {
 #pragma unroll
       for (int i = 0; i < rows / step; ++i)
-        copyAsync<16>(target + i * step * 128, source + (firstRow + i * step) * x.token);
+        copyChunk<size>(target + i * step * 128, source + (firstRow + i * step) * x.token, chunk);
       return;
     }
 #pragma unroll 1
     for (int row = firstRow; row < rows; row += step) {
       const bool inside = first + row < end;
       copyAsync<16>(target + (row - firstRow) * 128, source + (inside ? row : 0) * x.token,
-                    inside ? 16 : 0);
+                    inside && 8 * chunk < size ? 16 : 0);
     }
   }
 }
@@ -218,12 +234,14 @@ NANO_DEVICE void finish(float (&sums)[rowTiles][columnTiles][4], const Softmax<r
   rescale(sums, inverses);
 }
 
-/// results[p][begin + row, head, :] ← sums, rounded, for every place p and rows before `end`. They
-/// pass through the warp's own rows of a tile that the warp has finished reading.
-template <int size, int rows, int places, int rowTiles, class View>
-NANO_DEVICE void storeTile(float (&sums)[rowTiles][size / 8][4], const Lane &lane, uint8_t *tile,
+/// results[p][begin + row, head, :] ← the first `size` columns of sums, rounded, for every place p
+/// and rows before `end`. They pass through the warp's own rows of a tile that the warp has
+/// finished reading.
+template <int size, int rows, int places, int rowTiles, int columnTiles, class View>
+NANO_DEVICE void storeTile(float (&sums)[rowTiles][columnTiles][4], const Lane &lane, uint8_t *tile,
                            int warpRow, const View &results, int head, int begin, int end) {
   using T = Tile<rows, size>;
+  constexpr int chunks = size / 8;
   syncWarp();
 #pragma unroll
   for (int r = 0; r < rowTiles; ++r)
@@ -244,15 +262,15 @@ NANO_DEVICE void storeTile(float (&sums)[rowTiles][size / 8][4], const Lane &lan
     for (int p = 0; p < places; ++p)
       *reinterpret_cast<Vector16 *>(results[p].row(token, head) + 8 * chunk) = value;
   };
-  if constexpr (32 % T::chunks == 0) {
-    const int chunk = lane.lane % T::chunks;
+  if constexpr (32 % chunks == 0) {
+    const int chunk = lane.lane % chunks;
 #pragma unroll
-    for (int row = lane.lane / T::chunks; row < 16 * rowTiles; row += 32 / T::chunks)
+    for (int row = lane.lane / chunks; row < 16 * rowTiles; row += 32 / chunks)
       store(row, chunk);
   } else {
 #pragma unroll
-    for (int i = lane.lane; i < 16 * rowTiles * T::chunks; i += 32)
-      store(i / T::chunks, i % T::chunks);
+    for (int i = lane.lane; i < 16 * rowTiles * chunks; i += 32)
+      store(i / chunks, i % chunks);
   }
 }
 
@@ -301,19 +319,23 @@ struct ColumnStatistic {
   }
 };
 
+/// From q·k to the weight.
+template <class A>
+NANO_DEVICE float weight(float score, float logarithm, int query, int key, int head) {
+  if constexpr (A::hasScore)
+    return approximateExp2(fma(A::score(score * A::scale, query, key, head), log2e, -logarithm));
+  else
+    return approximateExp2(fma(score, A::scale * log2e, -logarithm));
+}
 /// From q·k and dy·v to the weight and the gradient of scale·q·k.
 template <class A>
 NANO_DEVICE void weightAndGradient(float &score, float &product, float logarithm, float delta,
                                    int query, int key, int head) {
-  if constexpr (A::hasScore) {
-    const float raw = score * A::scale;
-    const float weight = approximateExp2(fma(A::score(raw, query, key, head), log2e, -logarithm));
-    product = A::scoreGrad(raw, query, key, head, weight * (product - delta));
-    score = weight;
-  } else {
-    score = approximateExp2(fma(score, A::scale * log2e, -logarithm));
-    product = score * (product - delta);
-  }
+  const float raw = score * A::scale;
+  score = weight<A>(score, logarithm, query, key, head);
+  product = score * (product - delta);
+  if constexpr (A::hasScore)
+    product = A::scoreGrad(raw, query, key, head, product);
 }
 
 } // namespace nano::mma

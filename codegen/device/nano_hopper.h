@@ -270,9 +270,9 @@ template <int N> NANO_DEVICE void warpgroupRegisters(float (&values)[N]) {
 enum class Major : int { K = 0, MN = 1 };
 
 /// sum ← A · B, plus sum when `accumulate`, by a warpgroup: A is 64 × K, B is K × 2 · Sums; K is 16
-/// for bf16 and 32 for f8 types (wgmma.mma_async). Sums is 32, 64, 96 or 128.
-/// sum[4j + i] of a thread of warp w: row 16 · (w % 4) + group + (i < 2 ? 0 : 8), column
-/// 8j + 2 · pair + i % 2. The first form takes A from shared memory, the second from registers,
+/// for bf16 and 32 for f8 types (wgmma.mma_async). Sums is 32, 64, 96 or 128, and of bf16 in the
+/// first form 16 too. sum[4j + i] of a thread of warp w: row 16 · (w % 4) + group + (i < 2 ? 0 : 8),
+/// column 8j + 2 · pair + i % 2. The first form takes A from shared memory, the second from registers,
 /// each warp its 16 rows as in matrixMultiply.
 template <typename A, typename B, Major MajorA = Major::K, Major MajorB = Major::K, int Sums>
 NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], uint64_t a, uint64_t b, bool accumulate);
@@ -285,6 +285,8 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], u
   "+f"(sum[I]), "+f"(sum[I + 1]), "+f"(sum[I + 2]), "+f"(sum[I + 3]), "+f"(sum[I + 4]),            \
       "+f"(sum[I + 5]), "+f"(sum[I + 6]), "+f"(sum[I + 7])
 #define NANO_SUMS32(I) NANO_SUMS8(I), NANO_SUMS8(I + 8), NANO_SUMS8(I + 16), NANO_SUMS8(I + 24)
+#define NANO_LIST16                                                                                \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define NANO_LIST0                                                                                 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                         \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -297,14 +299,23 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], u
 #define NANO_LIST3                                                                                 \
   "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "   \
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define NANO_NAMES16 NANO_LIST16
 #define NANO_NAMES32 NANO_LIST0
 #define NANO_NAMES64 NANO_LIST0 ", " NANO_LIST1
 #define NANO_NAMES96 NANO_NAMES64 ", " NANO_LIST2
 #define NANO_NAMES128 NANO_NAMES96 ", " NANO_LIST3
+#define NANO_OPERANDS16 NANO_SUMS8(0), NANO_SUMS8(8)
 #define NANO_OPERANDS32 NANO_SUMS32(0)
 #define NANO_OPERANDS64 NANO_SUMS32(0), NANO_SUMS32(32)
 #define NANO_OPERANDS96 NANO_OPERANDS64, NANO_SUMS32(64)
 #define NANO_OPERANDS128 NANO_OPERANDS96, NANO_SUMS32(96)
+
+#define NANO_WGMMA_SHARED16(K_AND_TYPES, LAYOUT, ...)                                              \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %18, 0; "                                           \
+               "wgmma.mma_async.sync.aligned.m64n32" K_AND_TYPES " {" NANO_NAMES16                 \
+               "}, %16, %17, p, 1, 1" LAYOUT "; }"                                                 \
+               : NANO_OPERANDS16                                                                   \
+               : "l"(a), "l"(b), "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
 
 #define NANO_WGMMA_SHARED32(K_AND_TYPES, LAYOUT, ...)                                              \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; "                                           \
@@ -364,11 +375,14 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], u
 
 template <typename A, typename B, Major MajorA, Major MajorB, int Sums>
 NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], uint64_t a, uint64_t b, bool accumulate) {
-  static_assert(Sums == 32 || Sums == 64 || Sums == 96 || Sums == 128);
+  static_assert((Sums == 16 && sizeof(A) == 2) || Sums == 32 || Sums == 64 || Sums == 96 ||
+                Sums == 128);
   static_assert(sizeof(A) == sizeof(B) && sizeof(A) <= 2, "two bf16 or two f8 types");
   static_assert(sizeof(A) == 2 || (MajorA == Major::K && MajorB == Major::K));
   constexpr bool firstE4m3 = isSame<A, f8e4m3>, secondE4m3 = isSame<B, f8e4m3>;
-  if constexpr (Sums == 32) {
+  if constexpr (Sums == 16) {
+    NANO_WGMMA_SHARED16("k16.f32.bf16.bf16", ", %19, %20", "n"(int(MajorA)), "n"(int(MajorB)));
+  } else if constexpr (Sums == 32) {
     if constexpr (sizeof(A) == 2)
       NANO_WGMMA_SHARED32("k16.f32.bf16.bf16", ", %35, %36", "n"(int(MajorA)), "n"(int(MajorB)));
     else if constexpr (firstE4m3 && secondE4m3)
@@ -471,18 +485,22 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], u
 
 #undef NANO_SUMS8
 #undef NANO_SUMS32
+#undef NANO_LIST16
 #undef NANO_LIST0
 #undef NANO_LIST1
 #undef NANO_LIST2
 #undef NANO_LIST3
+#undef NANO_NAMES16
 #undef NANO_NAMES32
 #undef NANO_NAMES64
 #undef NANO_NAMES96
 #undef NANO_NAMES128
+#undef NANO_OPERANDS16
 #undef NANO_OPERANDS32
 #undef NANO_OPERANDS64
 #undef NANO_OPERANDS96
 #undef NANO_OPERANDS128
+#undef NANO_WGMMA_SHARED16
 #undef NANO_WGMMA_SHARED32
 #undef NANO_WGMMA_SHARED64
 #undef NANO_WGMMA_SHARED96

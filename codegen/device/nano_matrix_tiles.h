@@ -20,11 +20,12 @@ struct Lane {
   int right = ((lane & 7) + ((lane >> 4) << 3)) * 128 + ((((lane >> 3) & 1) ^ (lane & 7)) << 4);
 };
 
-/// rows × size elements, size a multiple of 64: bands of 64 columns; in a band row r has 128 bytes,
-/// and its chunk c of 16 bytes is at place c ⊕ (r mod 8). Rows of 8 × 8 matrices lie in different
-/// banks; it is also the 128-byte swizzle of bulk copies and warpgroup products.
+/// rows × size elements in bands of 64 columns, the last of which may have columns behind those of
+/// the elements; in a band row r has 128 bytes, and its chunk c of 16 bytes is at place
+/// c ⊕ (r mod 8). Rows of 8 × 8 matrices lie in different banks; it is also the 128-byte swizzle of
+/// bulk copies and warpgroup products.
 template <int rows, int size> struct Tile {
-  static constexpr int bytes = 2 * rows * size, chunks = size / 8;
+  static constexpr int bands = (size + 63) / 64, bytes = 128 * rows * bands, chunks = 8 * bands;
   static NANO_DEVICE int offset(int row, int chunk) {
     return (chunk >> 3) * rows * 128 + row * 128 + (((chunk ^ row) & 7) << 4);
   }

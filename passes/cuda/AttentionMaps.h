@@ -37,7 +37,8 @@ inline llvm::SmallVector<kernel::TensorMapAttr> mapsOfAttention(const nano::Atte
                                                                 llvm::ArrayRef<int64_t> positions,
                                                                 bool isGrad) {
   const nano::AttentionBoxes boxes =
-      isGrad ? nano::AttentionBoxes{nano::attentionGradBoxRows, nano::attentionGradBoxRows}
+      isGrad ? nano::AttentionBoxes{nano::attentionGradBoxRows(shape),
+                                    nano::attentionGradBoxRows(shape)}
              : nano::attentionBoxes(shape);
   llvm::SmallVector<kernel::TensorMapAttr> maps;
   for (int i : {0, 1, 2})

@@ -233,7 +233,8 @@ private:
             inChain ? std::optional(at.outs[3][0]) : std::nullopt,
             inChain ? std::optional(at.outs[4][0]) : std::nullopt, functions.score,
             functions.scoreGrad, tiles,
-            shape.hasMaps ? std::optional<int64_t>(nano::attentionGradBoxRows) : std::nullopt);
+            shape.hasMaps ? std::optional<int64_t>(nano::attentionGradBoxRows(shape))
+                          : std::nullopt);
       else
         return kernel::AttentionAttr::get(
             context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.valueSize,
@@ -243,9 +244,10 @@ private:
     };
     if (shape.hasMaps)
       launch.tensorMaps = mapsOfAttention(shape, ins, at.ins, isGrad);
-    // Of keys: scores and dq, again scores and dk; of values: dy·v twice, and dv. Five products in
-    // a chain take about as long as six of these seven.
-    const int64_t ofKeys = inChain ? 3 : isGrad ? 4 : 1, ofValues = isGrad ? 3 : 1;
+    // Of keys: scores and dq, again scores and dk, and for dv where it is apart; of values: dy·v
+    // twice, and dv. Five products in a chain take about as long as six of these seven.
+    const bool isSplit = nano::attentionSplitsKeys(shape.headSize, shape.valueSize);
+    const int64_t ofKeys = inChain ? 3 : isGrad ? (isSplit ? 5 : 4) : 1, ofValues = isGrad ? 3 : 1;
     launch.flopsPerKey = kernel::flopsPerKey(cast<RankedTensorType>(op.getQ().getType()),
                                              ofKeys * shape.headSize + ofValues * shape.valueSize,
                                              launch.iterations);

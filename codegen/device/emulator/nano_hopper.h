@@ -138,7 +138,8 @@ enum class Major : int { K = 0, MN = 1 };
 template <typename A, typename B, Major MajorA = Major::K, Major MajorB = Major::K, int Sums>
 NANO_PRIMITIVE void warpgroupMultiply(float (&sum)[Sums], uint64_t a, uint64_t b, bool accumulate,
                                       NANO_SITE) {
-  static_assert(Sums == 32 || Sums == 64 || Sums == 96 || Sums == 128);
+  static_assert((Sums == 16 && sizeof(A) == 2) || Sums == 32 || Sums == 64 || Sums == 96 ||
+                Sums == 128);
   static_assert(sizeof(A) == sizeof(B) && sizeof(A) <= 2, "two bf16 or two f8 types");
   static_assert(sizeof(A) == 2 || (MajorA == Major::K && MajorB == Major::K));
   thread().warpgroupMultiply({emulator::element<A>(), emulator::element<B>(), MajorA == Major::MN,

@@ -23,6 +23,9 @@ struct AttentionShape {
   bool hasMaps = false;
 };
 
+/// The columns that a head of `size` has in a tile: whole bands of 64.
+NANO_BOTH constexpr int attentionTileSize(int size) { return (size + 63) / 64 * 64; }
+
 /// The launches of an attention op that runs on tensor cores: rows of tiles are queries and columns
 /// keys in the first two, the other way round in the last.
 enum class AttentionPart { Forward, Queries, Keys };
@@ -37,10 +40,10 @@ template <int WarpRows, int Warps, int Columns> struct AttentionTiles {
   /// Tiles of rows, two stages of two tiles of columns, and ranges of the queries among the rows or
   /// statistics of those among the columns. A result takes the place of queries.
   static NANO_BOTH constexpr int sharedBytes(AttentionPart part, int headSize, int valueSize) {
-    const int ofRows = part == AttentionPart::Forward
-                           ? (headSize > valueSize ? headSize : valueSize)
-                           : headSize + valueSize;
-    return 2 * (ofRows * rows + 2 * (headSize + valueSize) * columns) +
+    const int ofKeys = attentionTileSize(headSize), ofValues = attentionTileSize(valueSize);
+    const int ofRows = part == AttentionPart::Forward ? (ofKeys > ofValues ? ofKeys : ofValues)
+                                                      : ofKeys + ofValues;
+    return 2 * (ofRows * rows + 2 * (ofKeys + ofValues) * columns) +
            (part == AttentionPart::Keys ? 32 * columns : 8 * rows);
   }
 };
@@ -54,7 +57,8 @@ template <int Columns, int Stages, int Lead = 8> struct HopperTiles {
   /// Of a launch of so many tiles of rows.
   static NANO_BOTH constexpr long long blocks(long long tiles, int) { return tiles; }
   static NANO_BOTH constexpr int sharedBytes(AttentionPart part, int headSize, int valueSize) {
-    return 2 * (headSize + valueSize) * (rows + stages * columns) + 16 * stages + 8 +
+    const int both = attentionTileSize(headSize) + attentionTileSize(valueSize);
+    return 2 * both * (rows + stages * columns) + 16 * stages + 8 +
            (part == AttentionPart::Keys ? 12 * stages * columns : 0);
   }
 };
@@ -95,8 +99,9 @@ template <int Columns, int Stages, int Slots, int Groups = 2, bool Bulk = false>
     return tiles < multiprocessors ? tiles : multiprocessors;
   }
   static NANO_BOTH constexpr int sharedBytes(AttentionPart, int headSize, int valueSize) {
-    const int larger = headSize > valueSize ? headSize : valueSize; // a result takes queries' place
-    return 2 * (larger * slots * rows + (headSize + valueSize) * stages * columns) + barrierBytes +
+    const int ofKeys = attentionTileSize(headSize), ofValues = attentionTileSize(valueSize),
+              larger = ofKeys > ofValues ? ofKeys : ofValues; // a result takes queries' place
+    return 2 * (larger * slots * rows + (ofKeys + ofValues) * stages * columns) + barrierBytes +
            unitBytes + (32 + 8 * rows) * slots;
   }
 };
@@ -112,10 +117,16 @@ template <class A, class B> struct AttentionEither<false, A, B> {
 /// Shared memory of a block of a Hopper GPU.
 constexpr int attentionSharedBytes = 227 * 1024;
 
-/// The tiles that are fastest, by the sizes of heads, multiples of 64 up to 192. A score function
-/// takes registers, and runs on the smaller tiles of warps. Without one, warpgroups compute: the
-/// forward pass with as many stages of columns as there is memory for, the gradients where the sums
-/// of dk and dv, of keys and values together, are at most 256 columns.
+/// Whether dk and dv are of blocks of their own, which compute the scores once more: where a
+/// warpgroup has no registers for the sums of both.
+NANO_BOTH constexpr bool attentionSplitsKeys(int headSize, int valueSize) {
+  return attentionTileSize(headSize) + attentionTileSize(valueSize) > 256;
+}
+
+/// The tiles that are fastest, by the columns of heads in tiles, multiples of 64 up to 256. A score
+/// function takes registers, and runs on the smaller tiles of warps where heads of keys and values
+/// have at most 256 columns together. Else warpgroups compute, with as many stages of columns as
+/// there is memory for.
 ///
 /// What is fastest depends on the rows' lengths too, and on the GPU: other candidates can be
 /// measured. Of the forward pass the first has one slot of queries and more stages, the second
@@ -140,31 +151,40 @@ struct AttentionTileChoice {
   using Runs = typename AttentionEither<
       candidate == 0, Rule,
       typename AttentionEither<candidate == 1, OneSlot, OtherColumns>::Type>::Type;
-  /// With tensor maps: as many stages as there is memory for, up to four. The rows of three
-  /// warpgroups where their sums are few.
-  static constexpr int bulkGroups = both == 128 ? 3 : 2, bulkColumns = larger <= 128 ? 128 : 64,
-                       bulkFitting = (attentionSharedBytes -
-                                      HopperRuns<bulkColumns, 0, 2, bulkGroups, true>::sharedBytes(
-                                          AttentionPart::Forward, keySize, valueSize)) /
-                                     (2 * bulkColumns * both + 32);
-  using Bulk = HopperRuns < bulkColumns, bulkFitting<4 ? bulkFitting : 4, 2, bulkGroups, true>;
+  /// With tensor maps: as many stages as there is memory for, up to four, and at least two, for
+  /// which the largest heads leave one slot of queries. The rows of three warpgroups where their
+  /// sums are few.
+  static constexpr int bulkGroups = both == 128 ? 3 : 2, bulkColumns = larger <= 128 ? 128 : 64;
+  template <int count>
+  static constexpr int bulkFitting =
+      (attentionSharedBytes - HopperRuns<bulkColumns, 0, count, bulkGroups, true>::sharedBytes(
+                                  AttentionPart::Forward, keySize, valueSize)) /
+      (2 * bulkColumns * both + 32);
+  static constexpr int bulkSlots = bulkFitting<2> < 2 ? 1 : 2,
+                       bulkStages = bulkFitting<bulkSlots> < 4 ? bulkFitting<bulkSlots> : 4;
+  using Bulk = HopperRuns<bulkColumns, bulkStages, bulkSlots, bulkGroups, true>;
+  /// Of the gradients: likewise, in blocks of 32 columns where two of 64 are too large.
+  template <int columns>
+  static constexpr int gradFitting =
+      (attentionSharedBytes - 16 -
+       HopperTiles<columns, 0>::sharedBytes(AttentionPart::Keys, keySize, valueSize)) /
+      (2 * columns * both + 16 + 12 * columns);
+  static constexpr int gradColumns = gradFitting<64> < 2 ? 32 : 64,
+                       gradStages = gradFitting<gradColumns> < 4 ? gradFitting<gradColumns> : 4;
   using Grads = typename AttentionEither<candidate == 3, HopperTiles<64, 3>,
-                                         HopperTiles<64, 4,
+                                         HopperTiles<gradColumns, gradStages,
                                                      candidate == 1   ? 4
                                                      : candidate == 2 ? 16
                                                                       : 8>>::Type;
   /// Candidates, the rule's included.
   static constexpr int forwardCandidates = hasScore || larger > 128 ? 1 : 3,
                        gradCandidates = hasScore || both > 256 ? 1 : 4;
-  /// 192 threads share rows of 24 pieces of 16 bytes evenly, and those alone.
-  static constexpr int warps = keySize == 192 && valueSize == 192 ? 6 : 4;
-  static constexpr bool useWarps = hasScore || both > 256;
+  static constexpr bool useWarps = hasScore && both <= 256;
   using Forward = typename AttentionEither<
-      hasScore, AttentionTiles<16, warps, 64>,
+      useWarps, AttentionTiles<16, 4, 64>,
       typename AttentionEither<hasMaps && candidate == 0, Bulk, Runs>::Type>::Type;
-  using Queries = typename AttentionEither<useWarps, AttentionTiles<16, warps, 32>, Grads>::Type;
-  using Keys = typename AttentionEither<useWarps, AttentionTiles<16, warps, (both > 256 ? 16 : 32)>,
-                                        Grads>::Type;
+  using Queries = typename AttentionEither<useWarps, AttentionTiles<16, 4, 32>, Grads>::Type;
+  using Keys = Queries;
 };
 
 /// Of the template with plain multiply-adds: every size of head, any strides, f32 and bf16.
@@ -172,10 +192,10 @@ struct AttentionPlainTiles {
   static constexpr int rows = 32, columns = 32, threads = 128;
 };
 
-/// bf16 with heads of keys and of values of 64, 128 or 192 runs on the tensor cores, everything
-/// else on plain multiply-adds.
+/// bf16 with heads of keys and of values of a multiple of 16, up to 256, runs on the tensor cores,
+/// everything else on plain multiply-adds.
 NANO_BOTH constexpr bool attentionOnTensorCores(const AttentionShape &s) {
-  auto fits = [](int size) { return size == 64 || size == 128 || size == 192; };
+  auto fits = [](int size) { return size % 16 == 0 && size <= 256; };
   return s.isBf16 && s.vectorRows && fits(s.headSize) && fits(s.valueSize);
 }
 
@@ -204,7 +224,9 @@ NANO_BOTH constexpr TemplateLaunch tiledGradLaunch(const AttentionShape &s) {
   const int queryBytes = Queries::sharedBytes(AttentionPart::Queries, s.headSize, s.valueSize),
             keyBytes = Keys::sharedBytes(AttentionPart::Keys, s.headSize, s.valueSize);
   return {Queries::threads,
-          s.heads * divideUp(s.tokens, Queries::rows) + s.keyHeads * divideUp(s.tokens, Keys::rows),
+          s.heads * divideUp(s.tokens, Queries::rows) +
+              s.keyHeads * divideUp(s.tokens, Keys::rows) *
+                  (attentionSplitsKeys(s.headSize, s.valueSize) ? 2 : 1),
           queryBytes > keyBytes ? queryBytes : keyBytes};
 }
 
@@ -221,28 +243,34 @@ NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
 }
 template <int keySize, class Select>
 NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
-  return s.valueSize == 64    ? ofTileChoice<keySize, 64>(s, select)
-         : s.valueSize == 128 ? ofTileChoice<keySize, 128>(s, select)
-                              : ofTileChoice<keySize, 192>(s, select);
+  return s.valueSize <= 64    ? ofTileChoice<keySize, 64>(s, select)
+         : s.valueSize <= 128 ? ofTileChoice<keySize, 128>(s, select)
+         : s.valueSize <= 192 ? ofTileChoice<keySize, 192>(s, select)
+                              : ofTileChoice<keySize, 256>(s, select);
 }
 template <class Select>
 NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
-  return s.headSize == 64    ? ofTileChoice<64>(s, select)
-         : s.headSize == 128 ? ofTileChoice<128>(s, select)
-                             : ofTileChoice<192>(s, select);
+  return s.headSize <= 64    ? ofTileChoice<64>(s, select)
+         : s.headSize <= 128 ? ofTileChoice<128>(s, select)
+         : s.headSize <= 192 ? ofTileChoice<192>(s, select)
+                             : ofTileChoice<256>(s, select);
 }
 
 /// Whether the forward pass takes tensor maps of q, k and v: where warpgroups compute.
 NANO_BOTH constexpr bool attentionTakesMaps(const AttentionShape &s) {
-  return attentionOnTensorCores(s) && !s.hasScore;
+  return attentionOnTensorCores(s) && (!s.hasScore || attentionSplitsKeys(s.headSize, s.valueSize));
 }
-/// Likewise the gradients, and of dy: in five products, and in seven where heads are of 64; those
-/// of 128 take 1% to 4% longer with maps than without.
+/// Likewise the gradients, and of dy: in five products, and in seven but where heads are of 128;
+/// those take 1% to 4% longer with maps than without.
 NANO_BOTH constexpr bool attentionGradTakesMaps(const AttentionShape &s, bool inChain) {
-  return attentionTakesMaps(s) && (inChain || s.headSize + s.valueSize == 128);
+  return attentionTakesMaps(s) &&
+         (inChain || attentionTileSize(s.headSize) + attentionTileSize(s.valueSize) == 128 ||
+          attentionSplitsKeys(s.headSize, s.valueSize));
 }
 /// Rows of the boxes of the gradients' maps, which have 64 columns.
-inline constexpr int attentionGradBoxRows = 64;
+NANO_BOTH constexpr int attentionGradBoxRows(const AttentionShape &s) {
+  return ofTileChoice(s, []<class Choice>(Choice) constexpr { return Choice::gradColumns; });
+}
 /// Rows of the boxes of the forward pass's maps.
 struct AttentionBoxes {
   int queries, keys;

@@ -282,12 +282,13 @@ private:
   std::vector<plan::TensorMap> gradMaps() const {
     if (!gradHasMaps())
       return {};
-    constexpr int rows = attentionGradBoxRows;
+    const int rows = attentionGradBoxRows(shape);
     const uint64_t columns = uint64_t(c.heads) * uint64_t(c.ofValues());
-    return {mapOf(0, rows),
-            mapOf(1, rows),
-            mapOf(2, rows),
-            {7, plan::DType::BF16, columns, uint64_t(c.tokens), 2 * columns, 64, rows, 128}};
+    return {
+        mapOf(0, rows),
+        mapOf(1, rows),
+        mapOf(2, rows),
+        {7, plan::DType::BF16, columns, uint64_t(c.tokens), 2 * columns, 64, uint32_t(rows), 128}};
   }
 
   std::string text() const {
@@ -551,13 +552,32 @@ TEST(AttentionTemplate, ChainOrder) {
     }
   }
 }
+/// Heads that fill no whole bands of 64 columns: by warpgroups, with and without maps, and by
+/// warps.
+TEST(AttentionTemplate, HeadsInPartOfATile) {
+  checkMasks({.tokens = 150, .heads = 2, .size = 96, .packed = true, .hasMaps = true}, 111);
+  checkWindow({.tokens = 140, .heads = 2, .size = 80}, 112);
+  checkWindow({.tokens = 200, .heads = 4, .sharing = 2, .size = 48, .packed = true}, 113);
+  checkWindow({.tokens = 150, .heads = 4, .size = 32, .hasMaps = true}, 114);
+  checkWindow({.tokens = 130, .heads = 2, .size = 112, .hasScore = true}, 115);
+  checkWindow({.tokens = 120, .heads = 3, .size = 16, .hasScore = true}, 116);
+  checkWindow({.tokens = 140, .size = 160, .packed = true, .valueSize = 96}, 117);
+}
+/// Heads whose sums of dk and dv are computed apart.
+TEST(AttentionTemplate, Head256) {
+  checkMasks(
+      {.tokens = 150, .heads = 2, .sharing = 2, .size = 256, .packed = true, .hasMaps = true}, 121);
+  checkWindow({.tokens = 200, .size = 256}, 122);
+  checkWindow({.tokens = 140, .size = 256, .hasScore = true, .hasMaps = true}, 123);
+  checkWindow({.tokens = 140, .heads = 2, .size = 208, .valueSize = 64, .hasMaps = true}, 124);
+}
 TEST(AttentionTemplate, PlainF32) {
   checkMasks({.tokens = 50, .heads = 2, .size = 128, .isBf16 = false, .packed = true}, 9);
 }
 TEST(AttentionTemplate, PlainHeadSizes) {
   for (int size : {1, 20, 136})
     checkMasks({.tokens = 40, .size = size, .isBf16 = false, .hasScore = size == 20}, 10);
-  checkMasks({.tokens = 45, .heads = 2, .size = 48}, 11);
+  checkMasks({.tokens = 45, .heads = 2, .size = 72}, 11);
 }
 TEST(AttentionTemplate, ElementsApart) {
   checkMasks({.tokens = 50, .size = 64, .spread = true}, 12);
