@@ -17,7 +17,8 @@ def frequencies(sizes):
     modeling_rope_utils.py."""
     index = torch.arange(0, sizes.head_dim, 2, dtype=torch.float64)
     plain = sizes.rope_theta ** (-index / sizes.head_dim)
-    low = plain / sizes.rope_factor
+    if sizes.rope_scaling != "none":
+        low = plain / sizes.rope_factor
     if sizes.rope_scaling == "llama3":
         turns = plain * sizes.rope_original_block / (2 * math.pi)
         least, most = sizes.rope_low_freq_factor, sizes.rope_high_freq_factor
@@ -33,11 +34,18 @@ def attend(q, k, v):
     return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
 
+def turned(y, cosine, sine):
+    """Heads turned by their positions' angles."""
+    first, second = y.float().chunk(2, dim=-1)
+    parts = (first * cosine - second * sine, second * cosine + first * sine)
+    return torch.cat(parts, dim=-1).to(y.dtype)
+
+
 class Norm(nn.Module):
-    def __init__(self, sizes):
+    def __init__(self, size, eps):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(sizes.model_dim))
-        self.eps = sizes.norm_eps
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
 
     def forward(self, x):
         return F.rms_norm(x.float(), (x.size(-1),), self.weight.float(), self.eps).to(x.dtype)
@@ -57,16 +65,15 @@ class Attention(nn.Module):
         self.v_proj = product(sizes.model_dim, shared)
         self.o_proj = product(width, sizes.model_dim)
 
+    def positioned(self, q, k, cosine, sine):
+        """Queries and keys as attention takes them."""
+        return turned(q, cosine, sine), turned(k, cosine, sine)
+
     def forward(self, x, cosine, sine):
         def heads(y):
             return y.view(*x.shape[:2], -1, self.sizes.head_dim).transpose(1, 2)
 
-        def turned(y):
-            first, second = y.float().chunk(2, dim=-1)
-            parts = (first * cosine - second * sine, second * cosine + first * sine)
-            return torch.cat(parts, dim=-1).to(y.dtype)
-
-        q, k = turned(heads(self.q_proj(x))), turned(heads(self.k_proj(x)))
+        q, k = self.positioned(heads(self.q_proj(x)), heads(self.k_proj(x)), cosine, sine)
         y = attend(q, k, heads(self.v_proj(x)))
         return self.o_proj(y.transpose(1, 2).flatten(2))
 
@@ -83,11 +90,13 @@ class Mlp(nn.Module):
 
 
 class Layer(nn.Module):
+    ATTENTION = Attention
+
     def __init__(self, sizes):
         super().__init__()
-        self.input_layernorm = Norm(sizes)
-        self.self_attn = Attention(sizes)
-        self.post_attention_layernorm = Norm(sizes)
+        self.input_layernorm = Norm(sizes.model_dim, sizes.norm_eps)
+        self.self_attn = self.ATTENTION(sizes)
+        self.post_attention_layernorm = Norm(sizes.model_dim, sizes.norm_eps)
         self.mlp = Mlp(sizes)
 
     def forward(self, x, cosine, sine):
@@ -96,17 +105,17 @@ class Layer(nn.Module):
 
 
 class Trunk(nn.Module):
-    def __init__(self, sizes):
+    def __init__(self, sizes, layer):
         super().__init__()
         self.embed_tokens = nn.Embedding(sizes.vocab_size, sizes.model_dim)
-        self.layers = nn.ModuleList(Layer(sizes) for _ in range(sizes.num_layers))
-        self.norm = Norm(sizes)
+        self.layers = nn.ModuleList(layer(sizes) for _ in range(sizes.num_layers))
+        self.norm = Norm(sizes.model_dim, sizes.norm_eps)
 
 
 class Model(nn.Module):
     """The loss of a sequence of rows of block_size tokens: the mean over its tokens, f32."""
 
-    LOSS = "mean"
+    LOSS, LAYER = "mean", Layer
 
     def __init__(self, sizes, ways):
         super().__init__()
@@ -115,7 +124,7 @@ class Model(nn.Module):
         # Products in bf16 are fast where rows begin at multiples of 16 bytes, so that the logits
         # get columns that nobody reads.
         self.unread = -sizes.vocab_size % 64 if sizes.dtype == "bf16" else 0
-        self.model = Trunk(sizes)
+        self.model = Trunk(sizes, self.LAYER)
         if sizes.tied == "no":
             self.lm_head = product(sizes.model_dim, sizes.vocab_size)
         positions = torch.arange(sizes.block_size, dtype=torch.float32)
@@ -134,18 +143,23 @@ class Model(nn.Module):
         """What forward takes beside the tokens at a step: nothing."""
         return ()
 
+    def through_layers(self, x, cosine, sine):
+        """(x behind all layers, what is added to the loss)."""
+        for layer in self.model.layers:
+            x = layer(x, cosine, sine)
+        return x, 0
+
     def forward(self, tokens, targets):
         """tokens, targets: int64 [T]."""
         kind, trunk = tokens.device.type, self.model
         cosine, sine = self.angles.cos(), self.angles.sin()
         with torch.autocast(kind, self.compute if self.autocast else None, self.autocast):
             x = trunk.embed_tokens(tokens.view(-1, self.sizes.block_size)).to(self.compute)
-            for layer in trunk.layers:
-                x = layer(x, cosine, sine)
+            x, more = self.through_layers(x, cosine, sine)
             head = trunk.embed_tokens if self.sizes.tied == "yes" else self.lm_head
             weight = F.pad(head.weight, (0, 0, 0, self.unread))
             logits = F.linear(trunk.norm(x).flatten(0, 1), weight)[:, : self.sizes.vocab_size]
-            return F.cross_entropy(logits.float(), targets)
+            return F.cross_entropy(logits.float(), targets) + more
 
 
 def prepare(sizes, ways, device):

@@ -4,7 +4,9 @@ import glob
 
 import numpy
 
-MAGIC, VERSION, HEADER_BYTES = 20240520, 1, 1024
+# What a shard begins with, and the type of its tokens.
+KINDS = {(20240520, 1): "<u2", (20240801, 7): "<u4"}
+HEADER_BYTES = 1024
 
 
 class ShardError(Exception):
@@ -12,14 +14,13 @@ class ShardError(Exception):
 
 
 def read_shard(path):
-    """The uint16 tokens of one shard: 256 int32 (magic, version, count, zeros), then the tokens."""
+    """The tokens of one shard: 256 int32 (magic, version, count, zeros), then the tokens."""
     try:
         header = numpy.fromfile(path, "<i4", count=256)
-        if len(header) < 256 or header[0] != MAGIC or header[1] != VERSION:
-            raise ShardError(
-                f"{path} is no token shard of version {VERSION}; make one with tools/nano-tokens"
-            )
-        tokens = numpy.memmap(path, "<u2", mode="r", offset=HEADER_BYTES)
+        kind = KINDS.get(tuple(header[:2].tolist())) if len(header) == 256 else None
+        if kind is None:
+            raise ShardError(f"{path} is no token shard; make one with tools/nano-tokens")
+        tokens = numpy.memmap(path, kind, mode="r", offset=HEADER_BYTES)
     except (OSError, ValueError) as error:
         raise ShardError(f"{path} cannot be read: {error}; check --train") from error
     if len(tokens) != header[2]:

@@ -2,6 +2,7 @@
 gives, and the ways in which it can compute the step. Needs no PyTorch."""
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -89,9 +90,27 @@ class Gpt124m(Peer):
         return None
 
 
+class OfRows(Peer):
+    """What decoders over rows of block_size tokens have in common."""
+
+    ATTENTION = ATTENTION
+
+    def problem_of_model(self):
+        if self.seq_len % self.block_size:
+            return "seq_len must be a multiple of block_size"
+        return None
+
+    def problem_of_heads(self):
+        if self.num_heads % self.num_kv_heads:
+            return "num_heads must be a multiple of num_kv_heads"
+        if self.head_dim % 2:
+            return "head_dim must be even"
+        return None
+
+
 @dataclass
-class Decoder(Peer):
-    """What decoders over rows of block_size tokens that AdamW trains have in common."""
+class Decoder(OfRows):
+    """What those that AdamW trains have in common."""
 
     vocab_size: int = 50257
     num_layers: int = 12
@@ -112,15 +131,12 @@ class Decoder(Peer):
     eos_token: int = 50256
     dtype: str = "bf16"
 
-    ATTENTION = ATTENTION
     WEIGHTS = (AUTOCAST, BF16)
 
     def problem_of_model(self):
-        if self.seq_len % self.block_size:
-            return "seq_len must be a multiple of block_size"
         if self.warmup_iters < 0:
             return "warmup_iters must not be negative"
-        return None
+        return super().problem_of_model()
 
 
 @dataclass
@@ -162,19 +178,146 @@ class Llama(Decoder):
     eos_token: int = 2
 
     def problem_of_model(self):
-        if self.num_heads % self.num_kv_heads:
-            return "num_heads must be a multiple of num_kv_heads"
-        if self.head_dim % 2:
-            return "head_dim must be even"
         if self.tied not in ("no", "yes"):
             return "tied must be no or yes"
         if self.rope_scaling not in ("none", "linear", "llama3"):
             return "rope_scaling must be none, linear or llama3"
-        return super().problem_of_model()
+        return self.problem_of_heads() or super().problem_of_model()
+
+
+@dataclass
+class Qwen3(Decoder):
+    """The hyperparameters of models/qwen3.cpp by their names there."""
+
+    vocab_size: int = 151936
+    num_layers: int = 28
+    num_heads: int = 16
+    num_kv_heads: int = 8
+    head_dim: int = 128
+    model_dim: int = 1024
+    ffn_dim: int = 3072
+    block_size: int = 2048
+    seq_len: int = 16384
+    global_batch: int = 16384
+    num_iterations: int = 20000
+    learning_rate: float = 4e-4
+    warmup_iters: int = 500
+    final_lr_frac: float = 0.1
+    norm_eps: float = 1e-6
+    tied: str = "yes"
+    rope_theta: float = 1e6
+    eos_token: int = 151645
+
+    rope_scaling: ClassVar[str] = "none"
+
+    def problem_of_model(self):
+        if self.tied not in ("no", "yes"):
+            return "tied must be no or yes"
+        return self.problem_of_heads() or super().problem_of_model()
+
+
+@dataclass
+class Nanochat(OfRows):
+    """The hyperparameters of models/nanochat.cpp by their names there."""
+
+    vocab_size: int = 65536
+    num_layers: int = 20
+    num_heads: int = 10
+    num_kv_heads: int = 10
+    model_dim: int = 1280
+    ffn_dim: int = 5120
+    block_size: int = 2048
+    seq_len: int = 16384
+    global_batch: int = 16384
+    num_iterations: int = 21400
+    matrix_lr: float = 0.02
+    embedding_lr: float = 0.2
+    unembedding_lr: float = 0.004
+    warmdown_ratio: float = 0.2
+    adam_eps: float = 1e-10
+    grad_clip: float = 1.0
+    norm_eps: float = 1e-6
+    rope_theta: float = 10000.0
+    softcap: float = 15.0
+    eos_token: int = 0
+    dtype: str = "bf16"
+
+    rope_scaling: ClassVar[str] = "none"
+
+    @property
+    def head_dim(self):
+        return self.model_dim // self.num_heads
+
+    def problem_of_model(self):
+        if self.model_dim % (2 * self.num_heads):
+            return "model_dim must be num_heads times an even number"
+        if not 0 < self.warmdown_ratio <= 1:
+            return "warmdown_ratio must be above 0 and at most 1"
+        return self.problem_of_heads() or super().problem_of_model()
+
+
+@dataclass
+class Moe(OfRows):
+    """The hyperparameters of models/moe.cpp by their names there."""
+
+    vocab_size: int = 32000
+    num_layers: int = 12
+    num_heads: int = 12
+    num_kv_heads: int = 4
+    head_dim: int = 64
+    model_dim: int = 768
+    ffn_dim: int = 1024
+    num_experts: int = 8
+    experts_per_token: int = 2
+    capacity_factor: float = 0.0
+    router_aux_loss_coef: float = 0.02
+    block_size: int = 1024
+    seq_len: int = 16384
+    global_batch: int = 16384
+    num_iterations: int = 20000
+    learning_rate: float = 4e-4
+    warmup_iters: int = 500
+    weight_decay: float = 0.1
+    adam_eps: float = 1e-8
+    grad_clip: float = 1.0
+    norm_eps: float = 1e-5
+    rope_theta: float = 1e6
+    eos_token: int = 2
+    dtype: str = "bf16"
+
+    WEIGHTS = (AUTOCAST, BF16)
+    rope_scaling: ClassVar[str] = "none"
+    tied: ClassVar[str] = "no"
+    beta1: ClassVar[float] = 0.9
+    beta2: ClassVar[float] = 0.95
+    final_lr_frac: ClassVar[float] = 0.1
+
+    def problem_of_model(self):
+        if self.experts_per_token > self.num_experts:
+            return "experts_per_token is more than num_experts"
+        if self.capacity_factor < 0:
+            return "capacity_factor is negative"
+        if self.warmup_iters < 0:
+            return "warmup_iters must not be negative"
+        return self.problem_of_heads() or super().problem_of_model()
+
+    @property
+    def capacity(self):
+        """Rows that an expert has in a training sequence; None: as many as choose it."""
+        choices = self.experts_per_token * self.seq_len
+        rows = math.ceil(self.capacity_factor * choices / self.num_experts)
+        return rows if 0 < rows < self.seq_len else None
 
 
 # By the name of the model file; the program is in the module of that name.
-PEERS = {"gpt124m": Gpt124m, "gpt2": Gpt2, "llama": Llama}
+PEERS = {
+    "gpt124m": Gpt124m,
+    "gpt2": Gpt2,
+    "llama": Llama,
+    "qwen3": Qwen3,
+    "nanochat": Nanochat,
+    "moe": Moe,
+}
 
 
 def first_line(error):

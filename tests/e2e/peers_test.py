@@ -4,11 +4,13 @@
 usage: peers_test.py CLASS     CommandLine and Energy need no PyTorch, Step does
 
 In f32 on the CPU both are compared with nano-reference, whose double precision is exact to either:
-losses within 1e-4, parameters by the norm of a tensor, for the reasons in reference_test.py."""
+losses within 1e-4, parameters by the norm of a tensor, for the reasons in reference_test.py. Of
+models that the reference does not have, peer and plan are compared with each other likewise."""
 
 import array
 import json
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -24,6 +26,7 @@ from harness import (
     RunTest,
     overrides,
     read_safetensors,
+    tokens,
     train_losses,
     write_shard,
 )
@@ -50,6 +53,21 @@ SIZES_GPT2 = {
     "adam_eps": 1e-3,
 }
 SIZES_LLAMA = {name: value for name, value in LLAMA.items() if name != "val_seq_len"}
+# As LLAMA, where the model has the same; clipping shows.
+SIZES_QWEN3 = {**LLAMA, "head_dim": 24}
+SIZES_NANOCHAT = {
+    **{
+        name: value
+        for name, value in LLAMA.items()
+        if name not in ("head_dim", "warmup_iters", "learning_rate", "adam_eps")
+    },
+    "num_iterations": 14,  # rates fall from step 9 on
+    "warmdown_ratio": 0.4,
+    "grad_clip": 0.25,
+    # As near as zero, gradients' last bits would be whole steps.
+    "adam_eps": 1e-3,
+}
+SIZES_MOE = {**LLAMA, "num_experts": 4, "router_aux_loss_coef": 0.1}
 # The library of the counters, as a GPU that spends 250 W and counts 20 times a second.
 NVML = r"""
 #include <stdio.h>
@@ -128,7 +146,7 @@ class CommandLine(RunTest):
 
     def test_no_torch(self):
         """Without its libraries Python finds no PyTorch."""
-        for model in ("gpt124m", "gpt2", "llama"):
+        for model in ("gpt124m", "gpt2", "llama", "qwen3", "nanochat", "moe"):
             arguments = (model, "--random")
             self.refused("run it with a Python that has PyTorch", *arguments, options=("-S",))
 
@@ -148,7 +166,7 @@ class CommandLine(RunTest):
             given = ("--train", "no.bin", "--nanorun", NANORUN)
             self.refused(message, plan, *given, script="compare")
 
-        refused("of gpt_tiny, which has no peer .*; gpt124m, gpt2, llama have", "gpt_tiny", TINY)
+        refused("of gpt_tiny, which has no peer .*; gpt124m, gpt2, llama, qwen3, nanochat, moe have", "gpt_tiny", TINY)
         refused("gpt124m's peer adam_every=1 alone", "gpt124m", {**GPT124M, "adam_every": 2})
 
 
@@ -240,6 +258,36 @@ class Step(RunTest):
         self.assertEqual(report["notes"], [])
         losses = train_losses([json.loads(line) for line in lines.splitlines()])
         return report, found, losses, wanted
+
+    def beside_plan(self, model, sizes):
+        """The report of a peer whose losses and parameters are those of the plan, from its start."""
+        plan = self.compile(model, sizes, "beside.plan")
+        initial, found = self.path("initial.safetensors"), self.path("found.safetensors")
+        self.ran("nanorun", plan, "--steps", 0, "--dump-params", initial)
+        log, wanted = self.train(plan, "beside", "--steps", STEPS, "--init", initial)
+        sizes = {name: value for name, value in sizes.items() if name != "val_seq_len"}
+        given = ("--init", initial, "--train", self.path("t_*.bin"), "--dump-params", found)
+        steps = ("--steps", STEPS - 2, "--warmup", 1)
+        report = self.step(model, *overrides(sizes), *given, *steps)
+        self.assertEqual(report["notes"], [])
+        losses = train_losses(log)
+        self.assert_near(report["losses"], losses, LOSS_TOLERANCE, "step")
+        self.assert_parameters_near(found, wanted, PARAMETER_TOLERANCE)
+        self.assertLess(losses[-1], 0.95 * losses[0])
+        return report
+
+    def test_qwen3(self):
+        self.beside_plan("qwen3", SIZES_QWEN3)
+        self.beside_plan("qwen3", {**SIZES_QWEN3, "tied": "no"})
+
+    def test_nanochat(self):
+        self.beside_plan("nanochat", SIZES_NANOCHAT)
+
+    def test_moe(self):
+        """Where nothing is dropped, and where some experts have too few rows."""
+        whole = self.beside_plan("moe", SIZES_MOE)
+        dropped = self.beside_plan("moe", {**SIZES_MOE, "capacity_factor": 1.0})
+        self.assertNotEqual(whole["losses"][1:], dropped["losses"][1:])
 
     def step(self, model, *arguments):
         done = run(model, "--device", "cpu", "--compile", "off", *arguments)
@@ -407,6 +455,18 @@ class Step(RunTest):
         report = self.step("gpt124m", *given, *BLOCKS)
         self.assertEqual((len(report["losses"]), len(report["times_ms"])), (3, 2))
         self.assertEqual(report["windows"], [1, 1, 1])
+
+    def test_wide_tokens(self):
+        """Shards of 32-bit tokens hold what those of 16 bits do."""
+        content = tokens(1100, 4)
+        narrow, wide = self.path("narrow.bin"), self.path("wide.bin")
+        write_shard(narrow, content)
+        with open(wide, "wb") as file:
+            file.write(struct.pack("<256i", 20240801, 7, len(content), *[0] * 253))
+            file.write(struct.pack(f"<{len(content)}I", *content))
+        given = (*overrides(SIZES_LLAMA), "--steps", 1, "--warmup", 0)
+        reports = [self.step("llama", *given, "--train", path) for path in (narrow, wide)]
+        self.assertEqual(reports[0]["losses"], reports[1]["losses"])
 
     def test_bad_files(self):
         given = ("gpt124m", "--device", "cpu", *overrides(SIZES))
