@@ -88,7 +88,7 @@ void keepOperandsOfLongRow(RowPlan &plan, const RowForm &form, const CudaRowLayo
   int64_t instead = 0;
   for (Value operand : operands.values)
     instead += keptRowBytes(operand, form);
-  if (!operands.areInPlace || instead == 0 || instead > halfKeptBytes)
+  if (!operands.areInPlace || instead == 0 || instead > (bytes ? halfKeptBytes : maxKeptBytes))
     return;
   for (RowPass &pass : plan.passes)
     pass.kept.clear();

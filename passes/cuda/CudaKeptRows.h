@@ -21,8 +21,9 @@ int64_t keptLongRowBytes(const RowPlan &plan, const RowForm &form, const CudaRow
 
 /// Where what passes keep of a long row leaves no room for a second block, or does not fit at all,
 /// and the operands that it is computed from are narrow enough: these are kept, and it is computed
-/// again. A multiprocessor with one block either computes or waits for memory. And where passes
-/// keep nothing: operands that several of them read.
+/// again. A multiprocessor with one block either computes or waits for memory, which still takes
+/// less than reading a row twice from memory. And where passes keep nothing: operands that several
+/// of them read.
 void keepOperandsOfLongRow(RowPlan &plan, const RowForm &form, const CudaRowLayout &layout,
                            mlir::ValueRange yielded);
 

@@ -200,7 +200,9 @@ INSTANTIATE_TEST_SUITE_P(Heads, TargetColumn,
                          testing::Values(Case{30080, "bf16", "f8E5M2", true},
                                          Case{30080, "bf16", "bf16", true},
                                          Case{30001, "f32", "f32", true},
-                                         Case{130008, "bf16", "f8E5M2"}, Case{60001, "f32", "f32"},
+                                         Case{100288, "bf16", "bf16", true},
+                                         Case{130008, "bf16", "f8E5M2"},
+                                         Case{103000, "bf16", "bf16"}, Case{60001, "f32", "f32"},
                                          Case{5003, "bf16", "f8E5M2"}, Case{130, "bf16", "f8E5M2"}),
                          testing::PrintToStringParamName());
 
