@@ -176,7 +176,6 @@ NANO_DEVICE int countBelow(const TokenView &view, int count, int bound) {
 
 #include "nano_attention_chain.h"
 #include "nano_attention_hopper.h"
-#include "nano_attention_mma.h"
 #include "nano_attention_plain.h"
 #include "nano_attention_runs.h"
 
@@ -187,52 +186,13 @@ using AttentionTilesOf =
     AttentionTileChoice<attentionTileSize(A::headSize), attentionTileSize(A::valueSize),
                         A::hasScore, attentionTiles<A>, attentionHasMaps<A>>;
 
-/// attentionForward with given tiles.
-template <class A, class Tiles, class Operands>
-NANO_DEVICE void tiledForward(long long iteration, const Operands &x) {
-  if constexpr (Tiles::useWarpgroups)
-    runs::attentionForward<A, Tiles>(iteration, x);
-  else
-    mma::attentionForward<A, Tiles>(iteration, x);
-}
-
-// The parts of attentionBackward for dq and for dk and dv, with given tiles.
-#define NANO_TILED(NAME, FUNCTION)                                                                 \
-  template <class A, class Tiles, class Operands>                                                  \
-  NANO_DEVICE void NAME(long long iteration, const Operands &x) {                                  \
-    if constexpr (Tiles::useWarpgroups)                                                            \
-      hopper::FUNCTION<A, Tiles>(iteration, x);                                                    \
-    else                                                                                           \
-      mma::FUNCTION<A, Tiles>(iteration, x);                                                       \
-  }
-NANO_TILED(tiledQueryGrad, attentionQueryGrad)
-NANO_TILED(tiledKeyGrad, attentionKeyGrad)
-#undef NANO_TILED
-
-/// attentionBackward with the tiles of a choice.
-template <class A, class Choice, class Operands>
-NANO_DEVICE void tiledBackward(long long iteration, const Operands &x) {
-  using Queries = typename Choice::Queries;
-  using Keys = typename Choice::Keys;
-  constexpr int queryBlocks = A::heads * divideUp(A::tokens, Queries::rows);
-  const int number = int(iteration);
-  if constexpr (Queries::useWarpgroups) {
-    static_assert(isSame<Queries, Keys>);
-    hopper::attentionBothGrads<A, Queries>(number, x);
-  } else if (number < queryBlocks) {
-    tiledQueryGrad<A, Queries>(number, x);
-  } else {
-    tiledKeyGrad<A, Keys>(number - queryBlocks, x);
-  }
-}
-
 /// y and lse of some queries: iteration i of attentionForwardLaunch's. All threads of the block
 /// call it.
 template <class A, int yCount, int lseCount>
 NANO_DEVICE void attentionForward(long long iteration,
                                   const AttentionOperands<A, yCount, lseCount> &x) {
   if constexpr (attentionOnTensorCores(attentionShapeOf<A>))
-    tiledForward<A, typename AttentionTilesOf<A>::Forward>(iteration, x);
+    runs::attentionForward<A, typename AttentionTilesOf<A>::Forward>(iteration, x);
   else
     plain::attentionForward<A>(iteration, x);
 }
@@ -243,7 +203,7 @@ template <class A, int dqCount, int dkCount, int dvCount>
 NANO_DEVICE void attentionBackward(long long iteration,
                                    const AttentionGradOperands<A, dqCount, dkCount, dvCount> &x) {
   if constexpr (attentionOnTensorCores(attentionShapeOf<A>))
-    tiledBackward<A, AttentionTilesOf<A>>(iteration, x);
+    hopper::attentionGrads<A, typename AttentionTilesOf<A>::Grads>(iteration, x);
   else
     plain::attentionBackward<A>(iteration, x);
 }

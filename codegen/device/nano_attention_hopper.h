@@ -1,6 +1,6 @@
 // Attention on Hopper's tensor cores: products of warpgroups from shared memory, and with them the
-// vector-Jacobian product: one warpgroup only copies, two compute with 64 rows each. Tiles, masks
-// and order of sums are as in nano_attention_mma.h. Included by nano_attention.h.
+// vector-Jacobian product: one warpgroup only copies, two compute with 64 rows each. Included by
+// nano_attention.h.
 #pragma once
 
 #include "nano_attention_tiles.h"
@@ -474,8 +474,9 @@ NANO_DEVICE void attentionQueryGrad(int iteration, const Operands &x) {
   attentionGrad<A, Tiles, Grads::Queries>(iteration / A::heads, iteration % A::heads, x);
 }
 
-/// dk and dv. Iteration i: as mma::attentionKeyGrad's; where they are split first dk and then dv of
-/// that.
+/// dk and dv. Iteration i: block of keys i / Hk, head i mod Hk; where dk and dv are split first dk
+/// and then dv of that. Its queries are those of one head after the other. Those that see one of
+/// the keys are contiguous: with last ≥ the first key and first ≤ the last one.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void attentionKeyGrad(int iteration, const Operands &x) {
   if constexpr (attentionSplitsKeys(A::headSize, A::valueSize)) {
@@ -493,24 +494,19 @@ NANO_DEVICE void attentionKeyGrad(int iteration, const Operands &x) {
 /// Both. A block of tokens as keys comes soon after it as queries, whose operands are then in the
 /// cache; not at once, so that under a causal mask the longest blocks of queries are not the last.
 /// Where heads share keys, a block of keys takes as long as several of queries: all of them come
-/// first, so that short blocks fill the end. So they do where dk and dv are split, and the longest
-/// blocks of queries come next.
+/// first, where dk and dv are split too, and then the queries, the last ones first, so that short
+/// blocks fill the end.
 template <class A, class Tiles, class Operands>
-NANO_DEVICE void attentionBothGrads(int iteration, const Operands &x) {
+NANO_DEVICE void attentionGrads(int iteration, const Operands &x) {
   constexpr int blocks = divideUp(A::tokens, Tiles::rows),
                 lead = blocks < Tiles::lead ? blocks : Tiles::lead;
-  if constexpr (attentionSplitsKeys(A::headSize, A::valueSize)) {
-    const int ofQueries = iteration - 2 * blocks * A::keyHeads;
+  constexpr bool areSplit = attentionSplitsKeys(A::headSize, A::valueSize);
+  if constexpr (areSplit || sharing<A> > 1) {
+    const int ofQueries = iteration - (areSplit ? 2 : 1) * blocks * A::keyHeads;
     if (ofQueries < 0)
       attentionKeyGrad<A, Tiles>(iteration, x);
     else
       attentionQueryGrad<A, Tiles>(blocks * A::heads - 1 - ofQueries, x);
-  } else if constexpr (sharing<A> > 1) {
-    const int ofQueries = iteration - blocks * A::keyHeads;
-    if (ofQueries < 0)
-      attentionKeyGrad<A, Tiles>(iteration, x);
-    else
-      attentionQueryGrad<A, Tiles>(ofQueries, x);
   } else {
     const int unit = iteration / A::heads, head = iteration % A::heads, paired = unit - lead;
     if (paired < 0 || (paired < 2 * (blocks - lead) && paired % 2 == 1))

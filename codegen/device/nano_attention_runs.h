@@ -1,8 +1,7 @@
 // The forward pass of attention on Hopper's tensor cores by one block for each multiprocessor: one
 // warpgroup copies, two or three compute with 64 rows each. Copies of a tile go on while the tiles
 // before it are computed and stored, and its first scores are made beside the last products of the
-// tile before it. Masks and order of a tile's sums are as in nano_attention_mma.h. Included by
-// nano_attention.h.
+// tile before it. Included by nano_attention.h.
 #pragma once
 
 #include "nano_attention_hopper.h"

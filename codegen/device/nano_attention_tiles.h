@@ -1,5 +1,5 @@
-// Tiles of bf16 in shared memory and their products on tensor cores by warps, for the attention
-// templates: copies, fragments, ranges of keys, the score function. Included by nano_attention.h.
+// Tiles of bf16 in shared memory for the attention templates: copies, the softmax of what tensor
+// cores make of them, ranges of keys, the score function. Included by nano_attention.h.
 #pragma once
 
 #include "nano_matrix_tiles.h"
@@ -59,48 +59,6 @@ NANO_DEVICE void loadTile(uint8_t *tile, const HeadView<const bf16> &x, int head
       const bool inside = first + row < end;
       copyAsync<16>(target + (row - firstRow) * 128, source + (inside ? row : 0) * x.token,
                     inside && 8 * chunk < size ? 16 : 0);
-    }
-  }
-}
-
-/// scores += rows aRow … of tile a [aRows, size] times rows of tile b [bRows, size], transposed.
-template <int size, int aRows, int bRows, int rowTiles>
-NANO_DEVICE void multiply(float (&scores)[rowTiles][bRows / 8][4], const Lane &lane,
-                          const uint8_t *a, int aRow, const uint8_t *b) {
-#pragma unroll
-  for (int k = 0; k < size / 16; ++k) {
-    uint32_t left[rowTiles][4];
-#pragma unroll
-    for (int r = 0; r < rowTiles; ++r)
-      loadMatrix<4>(left[r], a + Tile<aRows, size>::block(lane.left, aRow + 16 * r, 2 * k));
-#pragma unroll
-    for (int c = 0; c < bRows / 16; ++c) {
-      uint32_t right[4];
-      loadMatrix<4>(right, b + Tile<bRows, size>::block(lane.right, 16 * c, 2 * k));
-      multiplyTiles(scores, 2 * c, left, right);
-    }
-  }
-}
-
-/// sums += weights, rounded to bf16, times tile b [bRows, size].
-template <int size, int bRows, int rowTiles>
-NANO_DEVICE void accumulate(float (&sums)[rowTiles][size / 8][4], const Lane &lane,
-                            const float (&weights)[rowTiles][bRows / 8][4], const uint8_t *b) {
-#pragma unroll
-  for (int k = 0; k < bRows / 16; ++k) {
-    uint32_t left[rowTiles][4];
-#pragma unroll
-    for (int r = 0; r < rowTiles; ++r)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float *pair = &weights[r][2 * k + i / 2][2 * (i % 2)];
-        left[r][i] = packBf16(pair[0], pair[1]);
-      }
-#pragma unroll
-    for (int c = 0; c < size / 16; ++c) {
-      uint32_t right[4];
-      loadMatrixTransposed<4>(right, b + Tile<bRows, size>::block(lane.left, 16 * k, 2 * c));
-      multiplyTiles(sums, 2 * c, left, right);
     }
   }
 }
@@ -285,37 +243,6 @@ struct RowRanges {
   /// All rows see all of them.
   NANO_DEVICE bool contain(int from, int to) const {
     return from >= firstOfLast && to <= lastOfFirst;
-  }
-};
-
-/// What belongs to the queries of a block of columns. A column without a query is seen by no key.
-template <int columns> struct ColumnStatistics {
-  float logarithm[columns], delta[columns]; ///< logarithm: lse to the base 2
-  int first[columns], last[columns];
-};
-
-/// One column of it in the registers of thread number `thread`.
-struct ColumnStatistic {
-  float logarithm = 0, delta = 0;
-  int first = 0, last = 0;
-  template <int columns, class Operands>
-  NANO_DEVICE void load(const Operands &x, int head, int begin, int end, int thread = threadIdx.x) {
-    if (thread >= columns)
-      return;
-    const int query = begin + thread, inside = smaller(query, end - 1);
-    logarithm = *x.lse.row(inside, head) * log2e;
-    delta = *x.delta.row(inside, head);
-    first = query < end ? x.first[inside] : 0x7fffffff;
-    last = x.last[inside];
-  }
-  template <int columns>
-  NANO_DEVICE void store(ColumnStatistics<columns> &to, int thread = threadIdx.x) const {
-    if (thread >= columns)
-      return;
-    to.logarithm[thread] = logarithm;
-    to.delta[thread] = delta;
-    to.first[thread] = first;
-    to.last[thread] = last;
   }
 };
 

@@ -162,11 +162,13 @@ private:
                                haveVectorRows(ins) && llvm::all_of(outs, haveVectorRows),
                                !op.getScore().empty(),
                                int(multiprocessors)};
+    if (shape.isBf16 && !nano::attentionOnTensorCores(shape))
+      remarkPlain(op, shape);
     const bool inChain = isGrad && nano::attentionInChain(shape, row);
     SmallVector<SmallVector<Value>> all = outs;
     auto canHaveMaps = [&](bool inChain) {
       return (isGrad ? nano::attentionGradTakesMaps(shape, inChain)
-                     : nano::attentionTakesMaps(shape)) &&
+                     : nano::attentionOnTensorCores(shape)) &&
              llvm::all_of(ArrayRef(ins).take_front(3), isMatrixOfHeads) &&
              (!isGrad || isMatrixOfHeads(ins[7]));
     };
@@ -196,6 +198,20 @@ private:
         launch.candidates.push_back(attention(op, shape, ins, outs, /*inChain=*/false, scale));
     }
     return std::vector<TemplateCall>{launch};
+  }
+
+  /// Says why attention is computed by multiply-adds, at a small part of the tensor cores' rate; of
+  /// heads of a few elements, whose products are small, nothing.
+  static void remarkPlain(Operation *op, const nano::AttentionShape &shape) {
+    if (std::max(shape.headSize, shape.valueSize) <= 16)
+      return;
+    InFlightDiagnostic remark = op->emitRemark("multiply-adds compute it, not tensor cores: ");
+    for (int size : {shape.headSize, shape.valueSize})
+      if (!nano::attentionFitsTensorCores(size)) {
+        remark << "its heads have " << size << " elements, and not a multiple of 16 up to 256";
+        return;
+      }
+    remark << "some of its heads' rows begin at no multiple of 16 bytes";
   }
 
   /// Attention, or its gradients in five products or in seven, with some tiles.

@@ -26,40 +26,15 @@ struct AttentionShape {
 /// The columns that a head of `size` has in a tile: whole bands of 64.
 NANO_BOTH constexpr int attentionTileSize(int size) { return (size + 63) / 64 * 64; }
 
-/// The launches of an attention op that runs on tensor cores: rows of tiles are queries and columns
-/// keys in the first two, the other way round in the last.
-enum class AttentionPart { Forward, Queries, Keys };
-
-/// Tiles of one thread block: every warp owns `WarpRows` rows and walks over blocks of `Columns`
-/// columns, which are double buffered.
-template <int WarpRows, int Warps, int Columns> struct AttentionTiles {
-  static constexpr bool useWarpgroups = false;
-  static constexpr int warpRows = WarpRows, warps = Warps, columns = Columns;
-  static constexpr int rows = WarpRows * Warps, threads = 32 * Warps;
-  static NANO_BOTH constexpr long long blocks(long long tiles, int) { return tiles; }
-  /// Tiles of rows, two stages of two tiles of columns, and ranges of the queries among the rows or
-  /// statistics of those among the columns. A result takes the place of queries.
-  static NANO_BOTH constexpr int sharedBytes(AttentionPart part, int headSize, int valueSize) {
-    const int ofKeys = attentionTileSize(headSize), ofValues = attentionTileSize(valueSize);
-    const int ofRows = part == AttentionPart::Forward ? (ofKeys > ofValues ? ofKeys : ofValues)
-                                                      : ofKeys + ofValues;
-    return 2 * (ofRows * rows + 2 * (ofKeys + ofValues) * columns) +
-           (part == AttentionPart::Keys ? 32 * columns : 8 * rows);
-  }
-};
-
 /// Tiles of the gradients on Hopper: two warpgroups of 64 rows that compute and one that copies
 /// blocks of columns, `Stages` of them ahead. A block of tokens as keys comes `Lead` blocks after
 /// it as queries.
 template <int Columns, int Stages, int Lead = 8> struct HopperTiles {
-  static constexpr bool useWarpgroups = true;
   static constexpr int rows = 128, threads = 384, columns = Columns, stages = Stages, lead = Lead;
-  /// Of a launch of so many tiles of rows.
-  static NANO_BOTH constexpr long long blocks(long long tiles, int) { return tiles; }
-  static NANO_BOTH constexpr int sharedBytes(AttentionPart part, int headSize, int valueSize) {
+  /// Of blocks of queries and of keys; these need more.
+  static NANO_BOTH constexpr int sharedBytes(int headSize, int valueSize) {
     const int both = attentionTileSize(headSize) + attentionTileSize(valueSize);
-    return 2 * both * (rows + stages * columns) + 16 * stages + 8 +
-           (part == AttentionPart::Keys ? 12 * stages * columns : 0);
+    return 2 * both * (rows + stages * columns) + 16 * stages + 8 + 12 * stages * columns;
   }
 };
 
@@ -91,14 +66,14 @@ template <int Columns, int Stages, bool Ahead> struct ChainTiles {
 /// and values to `Stages` stages each. `Bulk`: by tensor maps, and blocks take the next tile when
 /// they come to it.
 template <int Columns, int Stages, int Slots, int Groups = 2, bool Bulk = false> struct HopperRuns {
-  static constexpr bool useWarpgroups = true, isBulk = Bulk;
+  static constexpr bool isBulk = Bulk;
   static constexpr int groups = Groups, rows = 64 * groups, threads = 128 * (groups + 1),
                        columns = Columns, stages = Stages, slots = Slots,
                        unitBytes = Bulk ? 0 : 256, barrierBytes = 32 * stages + 16 * slots;
   static NANO_BOTH constexpr long long blocks(long long tiles, int multiprocessors) {
     return tiles < multiprocessors ? tiles : multiprocessors;
   }
-  static NANO_BOTH constexpr int sharedBytes(AttentionPart, int headSize, int valueSize) {
+  static NANO_BOTH constexpr int sharedBytes(int headSize, int valueSize) {
     const int ofKeys = attentionTileSize(headSize), ofValues = attentionTileSize(valueSize),
               larger = ofKeys > ofValues ? ofKeys : ofValues; // a result takes queries' place
     return 2 * (larger * slots * rows + (ofKeys + ofValues) * stages * columns) + barrierBytes +
@@ -123,10 +98,8 @@ NANO_BOTH constexpr bool attentionSplitsKeys(int headSize, int valueSize) {
   return attentionTileSize(headSize) + attentionTileSize(valueSize) > 256;
 }
 
-/// The tiles that are fastest, by the columns of heads in tiles, multiples of 64 up to 256. A score
-/// function takes registers, and runs on the smaller tiles of warps where heads of keys and values
-/// have at most 256 columns together. Else warpgroups compute, with as many stages of columns as
-/// there is memory for.
+/// The tiles that are fastest, by the columns of heads in tiles, multiples of 64 up to 256: with
+/// as many stages of columns as there is memory for.
 ///
 /// What is fastest depends on the rows' lengths too, and on the GPU: other candidates can be
 /// measured. Of the forward pass the first has one slot of queries and more stages, the second
@@ -139,8 +112,7 @@ struct AttentionTileChoice {
   /// Stages beside so many slots. With two of them alone copies and products wait for each other.
   template <int count>
   static constexpr int fitting =
-      (attentionSharedBytes -
-       HopperRuns<64, 0, count>::sharedBytes(AttentionPart::Forward, keySize, valueSize)) /
+      (attentionSharedBytes - HopperRuns<64, 0, count>::sharedBytes(keySize, valueSize)) /
       (2 * 64 * both + 16);
   static constexpr int slots = fitting<2> < 3 ? 1 : 2,
                        stages = fitting<slots> < 4 ? fitting<slots> : 4;
@@ -153,12 +125,13 @@ struct AttentionTileChoice {
       typename AttentionEither<candidate == 1, OneSlot, OtherColumns>::Type>::Type;
   /// With tensor maps: as many stages as there is memory for, up to four, and at least two, for
   /// which the largest heads leave one slot of queries. The rows of three warpgroups where their
-  /// sums are few.
-  static constexpr int bulkGroups = both == 128 ? 3 : 2, bulkColumns = larger <= 128 ? 128 : 64;
+  /// sums are few and no score function takes registers.
+  static constexpr int bulkGroups = both == 128 && !hasScore ? 3 : 2,
+                       bulkColumns = larger <= 128 ? 128 : 64;
   template <int count>
   static constexpr int bulkFitting =
-      (attentionSharedBytes - HopperRuns<bulkColumns, 0, count, bulkGroups, true>::sharedBytes(
-                                  AttentionPart::Forward, keySize, valueSize)) /
+      (attentionSharedBytes -
+       HopperRuns<bulkColumns, 0, count, bulkGroups, true>::sharedBytes(keySize, valueSize)) /
       (2 * bulkColumns * both + 32);
   static constexpr int bulkSlots = bulkFitting<2> < 2 ? 1 : 2,
                        bulkStages = bulkFitting<bulkSlots> < 4 ? bulkFitting<bulkSlots> : 4;
@@ -166,8 +139,7 @@ struct AttentionTileChoice {
   /// Of the gradients: likewise, in blocks of 32 columns where two of 64 are too large.
   template <int columns>
   static constexpr int gradFitting =
-      (attentionSharedBytes - 16 -
-       HopperTiles<columns, 0>::sharedBytes(AttentionPart::Keys, keySize, valueSize)) /
+      (attentionSharedBytes - 16 - HopperTiles<columns, 0>::sharedBytes(keySize, valueSize)) /
       (2 * columns * both + 16 + 12 * columns);
   static constexpr int gradColumns = gradFitting<64> < 2 ? 32 : 64,
                        gradStages = gradFitting<gradColumns> < 4 ? gradFitting<gradColumns> : 4;
@@ -179,12 +151,7 @@ struct AttentionTileChoice {
   /// Candidates, the rule's included.
   static constexpr int forwardCandidates = hasScore || larger > 128 ? 1 : 3,
                        gradCandidates = hasScore || both > 256 ? 1 : 4;
-  static constexpr bool useWarps = hasScore && both <= 256;
-  using Forward = typename AttentionEither<
-      useWarps, AttentionTiles<16, 4, 64>,
-      typename AttentionEither<hasMaps && candidate == 0, Bulk, Runs>::Type>::Type;
-  using Queries = typename AttentionEither<useWarps, AttentionTiles<16, 4, 32>, Grads>::Type;
-  using Keys = Queries;
+  using Forward = typename AttentionEither<hasMaps && candidate == 0, Bulk, Runs>::Type;
 };
 
 /// Of the template with plain multiply-adds: every size of head, any strides, f32 and bf16.
@@ -192,11 +159,15 @@ struct AttentionPlainTiles {
   static constexpr int rows = 32, columns = 32, threads = 128;
 };
 
-/// bf16 with heads of keys and of values of a multiple of 16, up to 256, runs on the tensor cores,
-/// everything else on plain multiply-adds.
+/// Sizes of heads that tensor cores take.
+NANO_BOTH constexpr bool attentionFitsTensorCores(int size) {
+  return size % 16 == 0 && size <= 256;
+}
+/// bf16 with such heads of keys and of values runs on the tensor cores, everything else on plain
+/// multiply-adds.
 NANO_BOTH constexpr bool attentionOnTensorCores(const AttentionShape &s) {
-  auto fits = [](int size) { return size % 16 == 0 && size <= 256; };
-  return s.isBf16 && s.vectorRows && fits(s.headSize) && fits(s.valueSize);
+  return s.isBf16 && s.vectorRows && attentionFitsTensorCores(s.headSize) &&
+         attentionFitsTensorCores(s.valueSize);
 }
 
 /// Padded f32 tiles: two of Dh elements a row, `valueTiles` of Dv, `scores` of one element a
@@ -213,27 +184,22 @@ NANO_BOTH constexpr TemplateLaunch tiledForwardLaunch(const AttentionShape &s) {
   using Tiles = typename Choice::Forward;
   const long long tiles = s.heads * divideUp(s.tokens, Tiles::rows);
   return {Tiles::threads, Tiles::blocks(tiles, s.multiprocessors),
-          Tiles::sharedBytes(AttentionPart::Forward, s.headSize, s.valueSize)};
+          Tiles::sharedBytes(s.headSize, s.valueSize)};
 }
 
 template <class Choice>
 NANO_BOTH constexpr TemplateLaunch tiledGradLaunch(const AttentionShape &s) {
-  using Queries = typename Choice::Queries;
-  using Keys = typename Choice::Keys;
-  static_assert(Queries::threads == Keys::threads, "they share a launch");
-  const int queryBytes = Queries::sharedBytes(AttentionPart::Queries, s.headSize, s.valueSize),
-            keyBytes = Keys::sharedBytes(AttentionPart::Keys, s.headSize, s.valueSize);
-  return {Queries::threads,
-          s.heads * divideUp(s.tokens, Queries::rows) +
-              s.keyHeads * divideUp(s.tokens, Keys::rows) *
-                  (attentionSplitsKeys(s.headSize, s.valueSize) ? 2 : 1),
-          queryBytes > keyBytes ? queryBytes : keyBytes};
+  using Tiles = typename Choice::Grads;
+  const int ofKeys = attentionSplitsKeys(s.headSize, s.valueSize) ? 2 : 1;
+  return {Tiles::threads, (s.heads + ofKeys * s.keyHeads) * divideUp(s.tokens, Tiles::rows),
+          Tiles::sharedBytes(s.headSize, s.valueSize)};
 }
 
 /// select(choice) of the tiles of a shape on tensor cores.
 template <int keySize, int valueSize, class Select>
 NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
-  return s.hasScore ? select(AttentionTileChoice<keySize, valueSize, true>())
+  return s.hasScore ? (s.hasMaps ? select(AttentionTileChoice<keySize, valueSize, true, 0, true>())
+                                 : select(AttentionTileChoice<keySize, valueSize, true>()))
          : s.tiles == 0
              ? (s.hasMaps ? select(AttentionTileChoice<keySize, valueSize, false, 0, true>())
                           : select(AttentionTileChoice<keySize, valueSize, false>()))
@@ -256,16 +222,11 @@ NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
                              : ofTileChoice<256>(s, select);
 }
 
-/// Whether the forward pass takes tensor maps of q, k and v: where warpgroups compute.
-NANO_BOTH constexpr bool attentionTakesMaps(const AttentionShape &s) {
-  return attentionOnTensorCores(s) && (!s.hasScore || attentionSplitsKeys(s.headSize, s.valueSize));
-}
-/// Likewise the gradients, and of dy: in five products, and in seven but where heads are of 128;
-/// those take 1% to 4% longer with maps than without.
+/// Whether the gradients take tensor maps of q, k, v and dy: in five products, and in seven but
+/// where heads are of 128; those take 1% to 4% longer with maps than without.
 NANO_BOTH constexpr bool attentionGradTakesMaps(const AttentionShape &s, bool inChain) {
-  return attentionTakesMaps(s) &&
-         (inChain || attentionTileSize(s.headSize) + attentionTileSize(s.valueSize) == 128 ||
-          attentionSplitsKeys(s.headSize, s.valueSize));
+  const int both = attentionTileSize(s.headSize) + attentionTileSize(s.valueSize);
+  return attentionOnTensorCores(s) && (inChain || both == 128 || both > 256);
 }
 /// Rows of the boxes of the gradients' maps, which have 64 columns.
 NANO_BOTH constexpr int attentionGradBoxRows(const AttentionShape &s) {

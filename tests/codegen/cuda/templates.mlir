@@ -17,11 +17,13 @@
 // CHECK-NEXT:    static constexpr bool hasScore = true;
 // CHECK-NEXT:    static NANO_DEVICE float score(float s, int query, int key, int head) {
 // CHECK-NEXT:      return nano::tanh(s);
-// CHECK:       __launch_bounds__(128
+// CHECK:       __launch_bounds__(384
 // CHECK:         nano::AttentionOperands<Attention, 1, 1> x;
 // CHECK-NEXT:    x.q = {q, 384, 64, 1};
 // CHECK:         x.y[0] = {y, 128, 64, 1};
 // CHECK-NEXT:    x.lse[0] = {lse, 2, 1};
+// CHECK-NEXT:    x.tickets = tickets;
+// CHECK-NEXT:    x.maps = maps.map;
 // CHECK-NEXT:    nano::attentionForward<Attention>(work.begin, x);
 step.program @attention {
   %b = step.buffer "q" : memref<128x3x2x64xbf16>

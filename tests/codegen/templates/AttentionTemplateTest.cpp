@@ -20,73 +20,39 @@ namespace {
 
 /// A choice of tiles as text and as launches.
 struct Choice {
-  std::string forward, queries, keys; ///< types; empty: what the templates choose
-  Shape (*launchOf)(AttentionPart part, const AttentionShape &shape) = nullptr;
-  /// The launch of tiles of queries and of keys together, where there is one.
-  TemplateLaunch (*together)(const AttentionShape &shape) = nullptr;
+  std::string forward = {}, grads = {}; ///< types; empty: what the templates choose
+  TemplateLaunch (*forwardLaunch)(const AttentionShape &shape) = nullptr;
+  TemplateLaunch (*gradLaunch)(const AttentionShape &shape) = nullptr;
   /// Gradients in five products.
   bool inChain = false;
   /// The forward pass takes boxes of so many queries and keys by tensor maps; 0: it has none.
   int boxQueries = 0, boxKeys = 0;
 };
 
-template <class Forward, class Queries, class Keys>
-Shape tiledLaunch(AttentionPart part, const AttentionShape &s) {
-  auto of = [&]<class Tiles>(Tiles *) {
-    const long long heads = part == AttentionPart::Keys ? s.keyHeads : s.heads;
-    return Shape{Tiles::threads,
-                 Tiles::blocks(heads * divideUp(s.tokens, Tiles::rows), s.multiprocessors),
-                 Tiles::sharedBytes(part, s.headSize, s.valueSize)};
-  };
-  return part == AttentionPart::Forward   ? of(static_cast<Forward *>(nullptr))
-         : part == AttentionPart::Queries ? of(static_cast<Queries *>(nullptr))
-                                          : of(static_cast<Keys *>(nullptr));
-}
-
-using MmaForward = AttentionTiles<16, 8, 64>;
-using MmaQueries = AttentionTiles<16, 4, 64>;
-using MmaKeys = AttentionTiles<16, 8, 32>;
-const Choice otherTiles = {"AttentionTiles<16, 8, 64>", "AttentionTiles<16, 4, 64>",
-                           "AttentionTiles<16, 8, 32>",
-                           tiledLaunch<MmaForward, MmaQueries, MmaKeys>};
-using WideForward = AttentionTiles<32, 4, 48>;
-using WideQueries = AttentionTiles<32, 4, 32>;
-using WideKeys = AttentionTiles<16, 4, 48>;
-const Choice wideTiles = {"AttentionTiles<32, 4, 48>", "AttentionTiles<32, 4, 32>",
-                          "AttentionTiles<16, 4, 48>",
-                          tiledLaunch<WideForward, WideQueries, WideKeys>};
-template <class Tiles> struct OfBoth {
-  using Queries = Tiles;
-  using Keys = Tiles;
+template <class ForwardTiles, class GradTiles> struct OfTiles {
+  using Forward = ForwardTiles;
+  using Grads = GradTiles;
 };
-using HopperForward = HopperRuns<128, 2, 2>;
-using HopperColumns = HopperTiles<64, 3, 1>;
-const Choice hopperTiles = {"HopperRuns<128, 2, 2>", "HopperTiles<64, 3, 1>",
-                            "HopperTiles<64, 3, 1>",
-                            tiledLaunch<HopperForward, HopperColumns, HopperColumns>,
-                            tiledGradLaunch<OfBoth<HopperColumns>>};
-using FewForward = HopperRuns<64, 2, 1>;
+template <class Forward, class Grads>
+Choice choiceOf(const std::string &forward, const std::string &grads, int boxQueries = 0,
+                int boxKeys = 0) {
+  using Both = OfTiles<Forward, Grads>;
+  return {.forward = forward,
+          .grads = grads,
+          .forwardLaunch = tiledForwardLaunch<Both>,
+          .gradLaunch = tiledGradLaunch<Both>,
+          .boxQueries = boxQueries,
+          .boxKeys = boxKeys};
+}
 using FewColumns = HopperTiles<64, 2>;
-const Choice fewStages = {"HopperRuns<64, 2, 1>", "HopperTiles<64, 2>", "HopperTiles<64, 2>",
-                          tiledLaunch<FewForward, FewColumns, FewColumns>,
-                          tiledGradLaunch<OfBoth<FewColumns>>};
-
-using BulkForward = HopperRuns<64, 2, 2, 2, true>;
-const Choice bulkTiles = {.forward = "HopperRuns<64, 2, 2, 2, true>",
-                          .queries = "HopperTiles<64, 2>",
-                          .keys = "HopperTiles<64, 2>",
-                          .launchOf = tiledLaunch<BulkForward, FewColumns, FewColumns>,
-                          .together = tiledGradLaunch<OfBoth<FewColumns>>,
-                          .boxQueries = 128,
-                          .boxKeys = 64};
-using ThreeForward = HopperRuns<128, 3, 2, 3, true>;
-const Choice threeGroups = {.forward = "HopperRuns<128, 3, 2, 3, true>",
-                            .queries = "HopperTiles<64, 2>",
-                            .keys = "HopperTiles<64, 2>",
-                            .launchOf = tiledLaunch<ThreeForward, FewColumns, FewColumns>,
-                            .together = tiledGradLaunch<OfBoth<FewColumns>>,
-                            .boxQueries = 192,
-                            .boxKeys = 128};
+const Choice hopperTiles = choiceOf<HopperRuns<128, 2, 2>, HopperTiles<64, 3, 1>>(
+    "HopperRuns<128, 2, 2>", "HopperTiles<64, 3, 1>");
+const Choice fewStages =
+    choiceOf<HopperRuns<64, 2, 1>, FewColumns>("HopperRuns<64, 2, 1>", "HopperTiles<64, 2>");
+const Choice bulkTiles = choiceOf<HopperRuns<64, 2, 2, 2, true>, FewColumns>(
+    "HopperRuns<64, 2, 2, 2, true>", "HopperTiles<64, 2>", 128, 64);
+const Choice threeGroups = choiceOf<HopperRuns<128, 3, 2, 3, true>, FewColumns>(
+    "HopperRuns<128, 3, 2, 3, true>", "HopperTiles<64, 2>", 192, 128);
 
 const Choice chain = {.inChain = true};
 
@@ -119,7 +85,7 @@ public:
   explicit AttentionKernels(const Case &c)
       : c(c), shape{c.tokens,  c.heads,    c.heads / c.sharing, c.size, c.ofValues(), c.isBf16,
                     !c.spread, c.hasScore, c.multiprocessors,   0,      c.hasMaps},
-        runner(text(), {"forward", "backward", "ofQueries", "ofKeys"}) {}
+        runner(text(), {"forward", "backward"}) {}
 
   /// Forward and backward kernels of one problem, whose operands are filled.
   void check(const AttentionProblem &p, uint64_t seed) {
@@ -170,9 +136,9 @@ public:
   }
 
   void runForward(uint64_t seed) {
-    TemplateLaunch chosen = attentionForwardLaunch(shape);
-    Shape launch = c.tiles.launchOf ? c.tiles.launchOf(AttentionPart::Forward, shape)
-                                    : Shape{chosen.threads, chosen.iterations, chosen.sharedBytes};
+    const TemplateLaunch chosen =
+        c.tiles.forwardLaunch ? c.tiles.forwardLaunch(shape) : attentionForwardLaunch(shape);
+    Shape launch = {chosen.threads, chosen.iterations, chosen.sharedBytes};
     std::vector<Argument> arguments = operands();
     arguments.insert(arguments.end(), {{&y, true}, {&otherY, true}, {&lse, true}});
     DeviceBuffer tickets = DeviceBuffer::ofInts("tickets", {0});
@@ -204,24 +170,8 @@ public:
                 "");
       return;
     }
-    if (c.tiles.together) {
-      TemplateLaunch launch = c.tiles.together(shape);
-      EXPECT_EQ(runner.run("backward",
-                           {launch.threads, launch.iterations, launch.sharedBytes, 1, gradMaps()},
-                           arguments, seed),
-                "");
-      return;
-    }
-    if (c.tiles.launchOf) {
-      EXPECT_EQ(
-          runner.run("ofQueries", c.tiles.launchOf(AttentionPart::Queries, shape), arguments, seed),
-          "");
-      EXPECT_EQ(
-          runner.run("ofKeys", c.tiles.launchOf(AttentionPart::Keys, shape), arguments, seed + 1),
-          "");
-      return;
-    }
-    TemplateLaunch chosen = attentionGradLaunch(shape);
+    const TemplateLaunch chosen =
+        c.tiles.gradLaunch ? c.tiles.gradLaunch(shape) : attentionGradLaunch(shape);
     EXPECT_EQ(runner.run("backward",
                          {chosen.threads, chosen.iterations, chosen.sharedBytes, 1, gradMaps()},
                          arguments, seed),
@@ -337,8 +287,7 @@ private:
                 ") {\n  const auto work = launch.find(blockIdx.x, 1);\n" + body + "}\n";
     };
     auto call = [&](const std::string &chosen, const std::string &tiled, const std::string &tiles) {
-      return "  nano::" +
-             (tiles.empty() ? chosen + "<Attention>" : tiled + "<Attention, nano::" + tiles + ">") +
+      return "  nano::" + (tiles.empty() ? chosen + ">" : tiled + ", nano::" + tiles + ">") +
              "(work.begin, x);\n";
     };
     kernel("forward", c.hasMaps ? 9 : 8,
@@ -348,7 +297,8 @@ private:
                (c.hasMaps ? "  x.tickets = work.template pointer<int32_t>(8);\n"
                             "  x.maps = maps.map;\n"
                           : "") +
-               call("attentionForward", "tiledForward", c.tiles.forward));
+               call("attentionForward<Attention", "runs::attentionForward<Attention",
+                    c.tiles.forward));
     std::string grads =
         "  nano::AttentionGradOperands<OfGrads> x;\n" + operands +
         view("lse", "const float", 5, statistic) + view("delta", "const float", 6, statistic) +
@@ -359,20 +309,8 @@ private:
            c.tiles.inChain ? grads + "  x.partial = work.template pointer<float>(11);\n"
                                      "  x.counts = work.template pointer<int32_t>(12);\n"
                                      "  nano::attentionBackwardInChain<OfGrads>(x);\n"
-           : c.tiles.queries.empty()
-               ? grads + "  nano::attentionBackward<OfGrads>(work.begin, x);\n"
-           : c.tiles.together ? "  struct Choice {\n    using Queries = nano::" + c.tiles.queries +
-                                    ";\n    using Keys = Queries;\n  };\n" + grads +
-                                    "  nano::tiledBackward<OfGrads, Choice>(work.begin, x);\n"
-                              : "");
-    kernel("ofQueries", 11,
-           c.tiles.queries.empty() || c.tiles.together
-               ? ""
-               : grads + call("", "tiledQueryGrad", c.tiles.queries));
-    kernel("ofKeys", 11,
-           c.tiles.keys.empty() || c.tiles.together
-               ? ""
-               : grads + call("", "tiledKeyGrad", c.tiles.keys));
+                           : grads + call("attentionBackward<OfGrads",
+                                          "hopper::attentionGrads<OfGrads", c.tiles.grads));
     return result;
   }
 
@@ -435,7 +373,6 @@ TEST(AttentionTemplate, SharedKeys) {
   checkMasks({.tokens = 140, .heads = 6, .sharing = 3}, 42);
 }
 TEST(AttentionTemplate, SharedKeysOtherTiles) {
-  checkMasks({.tokens = 150, .heads = 2, .sharing = 2, .size = 128, .tiles = otherTiles}, 43);
   checkMasks({.tokens = 140, .heads = 4, .sharing = 2, .tiles = hopperTiles}, 44);
   checkMasks({.tokens = 130, .heads = 4, .sharing = 4, .size = 64, .hasScore = true}, 45);
 }
@@ -443,14 +380,10 @@ TEST(AttentionTemplate, SharedKeysPlain) {
   checkMasks({.tokens = 70, .heads = 6, .sharing = 2, .size = 20, .isBf16 = false, .packed = true},
              46);
 }
-TEST(AttentionTemplate, WideTiles) {
-  checkMasks({.tokens = 150, .size = 128, .tiles = wideTiles}, 14);
-}
-TEST(AttentionTemplate, OtherTiles) {
-  checkMasks({.tokens = 150, .size = 128, .tiles = otherTiles}, 3);
-}
 TEST(AttentionTemplate, ScoreFunction) {
   checkMasks({.tokens = 130, .heads = 2, .size = 64, .hasScore = true}, 4);
+  checkWindow({.tokens = 150, .heads = 2, .size = 64, .hasScore = true, .hasMaps = true}, 17);
+  checkWindow({.tokens = 140, .size = 128, .hasScore = true, .hasMaps = true}, 18);
 }
 TEST(AttentionTemplate, Hopper128) {
   checkMasks({.tokens = 310, .heads = 2, .size = 128, .tiles = hopperTiles}, 5);
@@ -508,7 +441,6 @@ TEST(AttentionTemplate, ValuesOfAnotherSize) {
   checkWindow({.tokens = 140, .size = 64, .valueSize = 192}, 71);
 }
 TEST(AttentionTemplate, ValuesOfAnotherSizeOtherTiles) {
-  checkWindow({.tokens = 130, .size = 64, .tiles = otherTiles, .valueSize = 128}, 67);
   checkWindow({.tokens = 200, .size = 64, .tiles = fewStages, .valueSize = 128}, 68);
 }
 TEST(AttentionTemplate, ValuesOfAnotherSizePlain) {
@@ -552,8 +484,7 @@ TEST(AttentionTemplate, ChainOrder) {
     }
   }
 }
-/// Heads that fill no whole bands of 64 columns: by warpgroups, with and without maps, and by
-/// warps.
+/// Heads that fill no whole bands of 64 columns, with and without maps.
 TEST(AttentionTemplate, HeadsInPartOfATile) {
   checkMasks({.tokens = 150, .heads = 2, .size = 96, .packed = true, .hasMaps = true}, 111);
   checkWindow({.tokens = 140, .heads = 2, .size = 80}, 112);
@@ -586,7 +517,7 @@ TEST(AttentionTemplate, ElementsApart) {
 /// Keys outside the ranges of a block are not read: NaN in them reaches nothing, and keys that
 /// nobody sees have gradients of 0.
 TEST(AttentionTemplate, UnseenKeysReachNothing) {
-  for (const Choice &tiles : {wideTiles, hopperTiles, chain}) {
+  for (const Choice &tiles : {hopperTiles, chain}) {
     Case c = {.tokens = 300, .size = 64, .tiles = tiles};
     std::mt19937_64 random(13);
     AttentionProblem p = problemOf(c, random);

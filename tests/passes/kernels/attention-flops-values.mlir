@@ -4,13 +4,13 @@
 // Values of 32 elements a head: 2 · T·H·(64 + 32) = 49152, and for the gradient, with 4 products of 64 and 3 of 32, 180224.
 // CHECK-LABEL: step.program @attention
 // CPU:           step.launch @[[FORWARD:attention_[0-9a-f]+]]({{.*}} {iterations = array<i64: 4>}
-// CUDA:          step.launch @[[FORWARD:attention_[0-9a-f]+]]({{.*}} {iterations = array<i64: 8>}
+// CUDA:          step.launch @[[FORWARD:attention_[0-9a-f]+]]({{.*}} {iterations = array<i64: 2>}
 // CPU:           step.launch @[[GRAD:attention_grad_[0-9a-f]+]]({{.*}} {iterations = array<i64: 8>}
-// CUDA:          step.launch @[[GRAD:attention_grad_[0-9a-f]+]]({{.*}} {iterations = array<i64: 16>}
+// CUDA:          step.launch @[[GRAD:attention_grad_[0-9a-f]+]]({{.*}} {iterations = array<i64: 4>}
 // CPU:           flops_per_key = 1.228800e+04 : f64
-// CUDA:          flops_per_key = 6.144000e+03 : f64
+// CUDA:          flops_per_key = 2.457600e+04 : f64
 // CPU:           flops_per_key = 2.252800e+04 : f64
-// CUDA:          flops_per_key = 1.126400e+04 : f64
+// CUDA:          flops_per_key = 4.505600e+04 : f64
 step.program @attention {
   %q = step.buffer "q" : memref<128x2x64xbf16>
   %k = step.buffer "k" : memref<128x2x64xbf16>
