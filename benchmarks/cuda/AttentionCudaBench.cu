@@ -5,6 +5,7 @@
 #include "benchmarks/Help.h"
 #include "benchmarks/cuda/GpuMaps.cuh"
 #include "codegen/device/nano_attention.h"
+#include "ir/kernel/shapes/nano_attention_launch.h"
 
 #include <algorithm>
 #include <cmath>

@@ -40,7 +40,7 @@
 //   }
 //
 // Threads, iterations and dynamic shared bytes of a launch are attentionForwardLaunch(shape) and
-// attentionGradLaunch(shape) of nano_attention_shape.h; iterationsPerBlock is 1, iterations of a
+// attentionGradLaunch(shape) of nano_attention_launch.h; iterationsPerBlock is 1, iterations of a
 // segment count from 0. The kernel is declared with __launch_bounds__(threads, 1), without which
 // setmaxnreg has no effect. A result has as many places in memory as the template arguments of the
 // operands say (0: not wanted). Operands and results do not overlap.
@@ -72,6 +72,7 @@
 #include "nano_attention_shape.h"
 #include "nano_hopper.h"
 #include "nano_primitives.h"
+#include "nano_views.h"
 
 namespace nano {
 
@@ -81,13 +82,6 @@ template <class T> struct HeadView {
   T *base;
   long long token, head, element = 1;
   NANO_DEVICE T *row(long long t, int h) const { return base + t * token + h * head; }
-};
-
-/// An i32 operand [T].
-struct TokenView {
-  const int *base;
-  long long stride = 1;
-  NANO_DEVICE int operator[](long long t) const { return base[t * stride]; }
 };
 
 /// Operands of attentionForward; yCount and lseCount places for the results.

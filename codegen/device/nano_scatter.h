@@ -26,16 +26,11 @@
 // summed in order of t, and these sums are added in order.
 #pragma once
 
-#include "nano_attention.h"
+#include "nano_kernels.h"
 #include "nano_scatter_shape.h"
+#include "nano_views.h"
 
 namespace nano {
-
-/// A matrix in memory: element (r, c) is at base[r·row + c·element].
-template <class T> struct MatrixView {
-  T *base;
-  long long row, element = 1;
-};
 
 template <class S, int yCount = 1> struct ScatterOperands {
   static constexpr int yPlaces = yCount;

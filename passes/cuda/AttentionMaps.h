@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/kernel/Kernel.h"
-#include "ir/kernel/shapes/nano_attention_shape.h"
+#include "ir/kernel/shapes/nano_attention_launch.h"
 #include "ir/step/Step.h"
 #include "passes/emit/TaskOperands.h"
 

@@ -9,7 +9,7 @@
 #include "ir/graph/ReduceOps.h"
 #include "ir/graph/Sequence.h"
 #include "ir/graph/TableOps.h"
-#include "ir/kernel/shapes/nano_attention_shape.h"
+#include "ir/kernel/shapes/nano_attention_launch.h"
 #include "ir/kernel/shapes/nano_band_shape.h"
 #include "ir/kernel/shapes/nano_matmul_shape.h"
 #include "ir/kernel/shapes/nano_recurrence_shape.h"

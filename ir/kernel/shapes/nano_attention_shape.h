@@ -170,88 +170,11 @@ NANO_BOTH constexpr bool attentionOnTensorCores(const AttentionShape &s) {
          attentionFitsTensorCores(s.valueSize);
 }
 
-/// Padded f32 tiles: two of Dh elements a row, `valueTiles` of Dv, `scores` of one element a
-/// column.
-NANO_BOTH constexpr int attentionPlainBytes(const AttentionShape &s, int valueTiles, int scores) {
-  return 4 * AttentionPlainTiles::rows *
-             (2 * (s.headSize + 1) + valueTiles * (s.valueSize + 1) +
-              scores * (AttentionPlainTiles::columns + 1)) +
-         16 * AttentionPlainTiles::rows;
-}
-
-template <class Choice>
-NANO_BOTH constexpr TemplateLaunch tiledForwardLaunch(const AttentionShape &s) {
-  using Tiles = typename Choice::Forward;
-  const long long tiles = s.heads * divideUp(s.tokens, Tiles::rows);
-  return {Tiles::threads, Tiles::blocks(tiles, s.multiprocessors),
-          Tiles::sharedBytes(s.headSize, s.valueSize)};
-}
-
-template <class Choice>
-NANO_BOTH constexpr TemplateLaunch tiledGradLaunch(const AttentionShape &s) {
-  using Tiles = typename Choice::Grads;
-  const int ofKeys = attentionSplitsKeys(s.headSize, s.valueSize) ? 2 : 1;
-  return {Tiles::threads, (s.heads + ofKeys * s.keyHeads) * divideUp(s.tokens, Tiles::rows),
-          Tiles::sharedBytes(s.headSize, s.valueSize)};
-}
-
-/// select(choice) of the tiles of a shape on tensor cores.
-template <int keySize, int valueSize, class Select>
-NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
-  return s.hasScore ? (s.hasMaps ? select(AttentionTileChoice<keySize, valueSize, true, 0, true>())
-                                 : select(AttentionTileChoice<keySize, valueSize, true>()))
-         : s.tiles == 0
-             ? (s.hasMaps ? select(AttentionTileChoice<keySize, valueSize, false, 0, true>())
-                          : select(AttentionTileChoice<keySize, valueSize, false>()))
-         : s.tiles == 1 ? select(AttentionTileChoice<keySize, valueSize, false, 1>())
-         : s.tiles == 2 ? select(AttentionTileChoice<keySize, valueSize, false, 2>())
-                        : select(AttentionTileChoice<keySize, valueSize, false, 3>());
-}
-template <int keySize, class Select>
-NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
-  return s.valueSize <= 64    ? ofTileChoice<keySize, 64>(s, select)
-         : s.valueSize <= 128 ? ofTileChoice<keySize, 128>(s, select)
-         : s.valueSize <= 192 ? ofTileChoice<keySize, 192>(s, select)
-                              : ofTileChoice<keySize, 256>(s, select);
-}
-template <class Select>
-NANO_BOTH constexpr auto ofTileChoice(const AttentionShape &s, Select select) {
-  return s.headSize <= 64    ? ofTileChoice<64>(s, select)
-         : s.headSize <= 128 ? ofTileChoice<128>(s, select)
-         : s.headSize <= 192 ? ofTileChoice<192>(s, select)
-                             : ofTileChoice<256>(s, select);
-}
-
 /// Whether the gradients take tensor maps of q, k, v and dy: in five products, and in seven but
 /// where heads are of 128; those take 1% to 4% longer with maps than without.
 NANO_BOTH constexpr bool attentionGradTakesMaps(const AttentionShape &s, bool inChain) {
   const int both = attentionTileSize(s.headSize) + attentionTileSize(s.valueSize);
   return attentionOnTensorCores(s) && (inChain || both == 128 || both > 256);
-}
-/// Rows of the boxes of the gradients' maps, which have 64 columns.
-NANO_BOTH constexpr int attentionGradBoxRows(const AttentionShape &s) {
-  return ofTileChoice(s, []<class Choice>(Choice) constexpr { return Choice::gradColumns; });
-}
-/// Rows of the boxes of the forward pass's maps.
-struct AttentionBoxes {
-  int queries, keys;
-};
-NANO_BOTH constexpr AttentionBoxes attentionBoxes(const AttentionShape &s) {
-  return ofTileChoice(s, []<class Choice>(Choice) constexpr {
-    return AttentionBoxes{Choice::Bulk::rows, Choice::Bulk::columns};
-  });
-}
-
-/// How many candidates there are for the tiles of the forward pass and of the gradients.
-NANO_BOTH constexpr int attentionForwardCandidates(const AttentionShape &s) {
-  if (!attentionOnTensorCores(s))
-    return 1;
-  return ofTileChoice(s, []<class Choice>(Choice) constexpr { return Choice::forwardCandidates; });
-}
-NANO_BOTH constexpr int attentionGradCandidates(const AttentionShape &s) {
-  if (!attentionOnTensorCores(s))
-    return 1;
-  return ofTileChoice(s, []<class Choice>(Choice) constexpr { return Choice::gradCandidates; });
 }
 
 /// The tiles of the gradients in five products, by head size.
@@ -262,57 +185,5 @@ template <> struct AttentionChainChoice<128> {
 template <> struct AttentionChainChoice<64> {
   using Tiles = ChainTiles<128, 2, false>;
 };
-
-/// Whether the gradients come in five products, where queries see the keys of their own row of so
-/// many tokens; 0: it is not known how many. Five products need sums in memory and an order in
-/// which blocks add to them. On an H200, of 16,384 tokens, with 32 heads of 64 they take 0.96, 0.91
-/// and 0.87 of the time of seven in rows of 4,096, 8,192 and 16,384, with 16 heads of 128 0.98 of
-/// it in the last two, and more in shorter ones and where heads share keys. The longest blocks come
-/// last, and the operands of fewer heads stay in the cache that seven products read them from
-/// twice: with 12 heads of 64 or 8 of 128 they take 1.07 to 1.11. 2,048 blocks of keys on 132
-/// multiprocessors are enough.
-NANO_BOTH constexpr bool attentionInChain(const AttentionShape &s, long long row) {
-  return attentionOnTensorCores(s) && (s.headSize == 64 || s.headSize == 128) &&
-         s.valueSize == s.headSize && !s.hasScore && s.heads == s.keyHeads &&
-         row >= (s.headSize == 64 ? 4096 : 8192) &&
-         s.heads * divideUp(s.tokens, 128) >= 15LL * s.multiprocessors;
-}
-
-/// The launch of nano.attention_grad in five products.
-NANO_BOTH constexpr TemplateLaunch attentionChainLaunch(const AttentionShape &s) {
-  using Wide = AttentionChainChoice<128>::Tiles;
-  using Narrow = AttentionChainChoice<64>::Tiles;
-  return s.headSize == 128
-             ? TemplateLaunch{Wide::threads, Wide::blocks(s), Wide::sharedBytes(128)}
-             : TemplateLaunch{Narrow::threads, Narrow::blocks(s), Narrow::sharedBytes(64)};
-}
-/// f32 of a unit of sums for dq.
-inline constexpr long long chainUnit = AttentionChainChoice<64>::Tiles::unit;
-/// Units of sums for dq: 16 KB of f32 and a count each; the counts begin behind one number.
-NANO_BOTH constexpr long long attentionChainUnits(const AttentionShape &s) {
-  return s.headSize == 128 ? AttentionChainChoice<128>::Tiles::units(s)
-                           : AttentionChainChoice<64>::Tiles::units(s);
-}
-
-/// nano.attention. Dynamic shared memory of the plain template is within 227 KB up to Dh = Dv =
-/// 560.
-NANO_BOTH constexpr TemplateLaunch attentionForwardLaunch(const AttentionShape &s) {
-  if (attentionOnTensorCores(s))
-    return ofTileChoice(
-        s, [&]<class Choice>(Choice) constexpr { return tiledForwardLaunch<Choice>(s); });
-  return {AttentionPlainTiles::threads, s.heads * divideUp(s.tokens, AttentionPlainTiles::rows),
-          attentionPlainBytes(s, 1, 1)};
-}
-
-/// nano.attention_grad: blocks of queries and blocks of keys. The plain template is within 227 KB
-/// up to Dh = Dv = 384.
-NANO_BOTH constexpr TemplateLaunch attentionGradLaunch(const AttentionShape &s) {
-  if (attentionOnTensorCores(s))
-    return ofTileChoice(s,
-                        [&]<class Choice>(Choice) constexpr { return tiledGradLaunch<Choice>(s); });
-  return {AttentionPlainTiles::threads,
-          (s.heads + s.keyHeads) * divideUp(s.tokens, AttentionPlainTiles::rows),
-          attentionPlainBytes(s, 2, 2)};
-}
 
 } // namespace nano

@@ -3,7 +3,7 @@
 // gradients (sums over all queries). bf16: lse 2e-5 (f32 sums of exact products); y 0.6 % (2⁻⁹ each
 // for the weights and for the result); gradients 2.5 % (sums over some hundred queries of weights
 // and gradients of scores that are rounded to 2⁻⁹ of themselves, with terms of up to about ten).
-#include "ir/kernel/shapes/nano_attention_shape.h"
+#include "ir/kernel/shapes/nano_attention_launch.h"
 #include "tests/codegen/templates/AttentionReference.h"
 #include "tests/codegen/templates/TemplateRunner.h"
 
