@@ -1,6 +1,6 @@
 // The front end's functions that are made of others: activations, choices along rows, and random
 // numbers.
-#include "compiler/Recorder.h"
+#include "compiler/FrontendValues.h"
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/RandomOps.h"
@@ -17,12 +17,6 @@ using namespace mlir;
 namespace nano::frontend {
 
 namespace {
-
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-DType dtypeOf(Value value) { return Recorder::dtypeOf(typeOf(value).getElementType()); }
-std::string describe(Value value) {
-  return fmt::format("{} {}", nameOf(dtypeOf(value)), text(typeOf(value).getShape()));
-}
 
 /// The value of x, f32 or bf16, of at least one dimension where that is asked for.
 Value floats(const At &x, const char *what, bool hasRows) {

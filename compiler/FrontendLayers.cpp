@@ -1,5 +1,5 @@
 // The front end's matrix products, embedding, norms, attention and loss.
-#include "compiler/Recorder.h"
+#include "compiler/FrontendValues.h"
 
 #include "ir/graph/AttentionOps.h"
 #include "ir/graph/MatmulOps.h"
@@ -21,13 +21,6 @@ namespace nano::frontend {
 
 namespace {
 
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-DType dtypeOf(Value value) { return Recorder::dtypeOf(typeOf(value).getElementType()); }
-std::string shapeOf(Value value) { return text(typeOf(value).getShape()); }
-/// "bf16 [4, 8]"
-std::string describe(Value value) {
-  return fmt::format("{} {}", nameOf(dtypeOf(value)), shapeOf(value));
-}
 bool isFloat(Value value) { return dtypeOf(value) == f32 || dtypeOf(value) == bf16; }
 
 /// Throws unless `value` is i32 [rows].

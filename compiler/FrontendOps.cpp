@@ -1,6 +1,6 @@
 // The front end's arithmetic, shape functions, reductions, and the rules for types and shapes that
 // go together.
-#include "compiler/Recorder.h"
+#include "compiler/FrontendValues.h"
 
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/ElementwiseOps.h"
@@ -22,10 +22,6 @@ using namespace mlir;
 namespace nano::frontend {
 
 namespace {
-
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-std::string shapeOf(Value value) { return text(typeOf(value).getShape()); }
-DType dtypeOf(Value value) { return Recorder::dtypeOf(typeOf(value).getElementType()); }
 
 //===- Operands that go together -----------------------------------------------===//
 

@@ -35,7 +35,8 @@ CheckFolder::~CheckFolder() { std::ignore = llvm::sys::fs::remove_directories(pa
 
 namespace {
 
-constexpr const char *failed = "a check of the model's own kernels on random inputs failed: {}";
+constexpr const char *checksFailed =
+    "a check of the model's own kernels on random inputs failed: {}";
 
 /// A shard of a few tokens.
 void writeShard(const std::string &path) {
@@ -88,7 +89,7 @@ std::optional<std::string> runOn(const std::string &device, const CheckFolder &f
       status == badInput)
     return firstLine(errors);
   else if (status != 0)
-    throw ModelError(fmt::format(failed, firstLine(errors)));
+    throw ModelError(fmt::format(checksFailed, firstLine(errors)));
   auto text = llvm::MemoryBuffer::getFile(log);
   if (!text)
     throw ModelError(fmt::format("{}: nanorun wrote no log", log));
@@ -124,7 +125,7 @@ CheckNumbers runChecks(const std::vector<KernelCheck> &checks, const std::string
       return true;
     const std::string second(targetOf(target).secondDevice);
     if (second.empty())
-      throw ModelError(fmt::format(failed, *unable));
+      throw ModelError(fmt::format(checksFailed, *unable));
     if (without.size() + 1 < checks.size())
       return false;
     const std::optional<std::string> noGpu = runOn(second, folder, numbers.found);

@@ -219,7 +219,7 @@ void addVerify(OpPassManager &passes, const PipelineOptions &) {
 
 using Scope = Stage::Scope;
 using Storage = Stage::Storage;
-constexpr Stage table[] = {
+constexpr Stage stageTable[] = {
     {.name = "model",
      .summary = "the model's forward programs, as the model file says them",
      .addPasses = addModel,
@@ -301,20 +301,21 @@ std::string machineOf(const PipelineOptions &options) {
   return options.machine.empty() ? std::string(targetOf(options.target).machine) : options.machine;
 }
 
-ArrayRef<Stage> stages() { return table; }
+ArrayRef<Stage> stages() { return stageTable; }
 
 const Stage *findStage(StringRef name) {
-  const auto *found = llvm::find_if(table, [&](const Stage &stage) { return stage.name == name; });
-  return found == std::end(table) ? nullptr : found;
+  const auto *found =
+      llvm::find_if(stageTable, [&](const Stage &stage) { return stage.name == name; });
+  return found == std::end(stageTable) ? nullptr : found;
 }
 
 std::string stageNames() {
-  return llvm::join(llvm::map_range(table, [](const Stage &stage) { return stage.name.str(); }),
-                    ", ");
+  return llvm::join(
+      llvm::map_range(stageTable, [](const Stage &stage) { return stage.name.str(); }), ", ");
 }
 
 void buildPipeline(OpPassManager &passes, const PipelineOptions &options, const Stage &last) {
-  for (const Stage &stage : table) {
+  for (const Stage &stage : stageTable) {
     if (stage.addPasses)
       stage.addPasses(passes, options);
     if (&stage == &last)

@@ -21,7 +21,7 @@ std::string toText(const ordered_json &value) {
 }
 
 /// Hyperparameters are text in the plan; those that are numbers are numbers in the log.
-ordered_json valueOf(const std::string &text) {
+ordered_json jsonOf(const std::string &text) {
   if (nestsTooDeep(text))
     return text;
   ordered_json value = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -44,10 +44,10 @@ Status Log::write(const std::string &line) { return file ? file->append(line + "
 Status Log::run(const plan::Plan &plan, const RunFacts &facts) {
   ordered_json hyperparameters = ordered_json::object();
   for (const plan::Hyperparameter &h : plan.hyperparameters)
-    hyperparameters.push_back({h.name, valueOf(h.value)});
+    hyperparameters.push_back({h.name, jsonOf(h.value)});
   ordered_json deviceFacts = ordered_json::object();
   for (const auto &[name, value] : facts.deviceFacts)
-    deviceFacts.push_back({name, valueOf(value)});
+    deviceFacts.push_back({name, jsonOf(value)});
   int64_t parameters = 0;
   for (const plan::State &state : plan.states) {
     int64_t elements = state.role == plan::State::Role::Parameter ? 1 : 0;

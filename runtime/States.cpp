@@ -96,7 +96,7 @@ Status checkInit(const plan::State &state) {
 }
 
 /// At most one MiB of a state that does not start at zero.
-struct Piece {
+struct StatePiece {
   const plan::State *state = nullptr;
   uint64_t offset = 0, bytes = 0;
 };
@@ -105,7 +105,8 @@ struct Piece {
 /// thread.
 class PieceMaker {
 public:
-  PieceMaker(const plan::Plan &plan, const std::vector<Piece> &pieces, uint64_t seed, int threads)
+  PieceMaker(const plan::Plan &plan, const std::vector<StatePiece> &pieces, uint64_t seed,
+             int threads)
       : plan(plan), pieces(pieces), seed(seed),
         slots(std::clamp<size_t>(size_t(std::max(threads, 1)), 1,
                                  std::max<size_t>(pieces.size(), 1))) {
@@ -177,7 +178,7 @@ private:
   }
 
   void make(size_t i) {
-    const Piece &piece = pieces[i];
+    const StatePiece &piece = pieces[i];
     const plan::Init &init = piece.state->init;
     Slot &slot = slots[i % slots.size()];
     if (init.kind == plan::Init::Kind::Data) {
@@ -204,7 +205,7 @@ private:
   }
 
   const plan::Plan &plan;
-  const std::vector<Piece> &pieces;
+  const std::vector<StatePiece> &pieces;
   const uint64_t seed;
   std::mutex mutex;
   std::condition_variable changed;
@@ -229,7 +230,7 @@ std::vector<const plan::State *> statesOf(const plan::Plan &plan, plan::State::R
 Status initializeStates(const plan::Plan &plan, const Seat &seat,
                         const std::vector<plan::State::Role> &roles, uint64_t seed, int threads,
                         const WriteState &write, const ClearState &clear, const Say &say) {
-  std::vector<Piece> pieces;
+  std::vector<StatePiece> pieces;
   for (plan::State::Role role : roles) {
     for (const plan::State *state : statesOf(plan, role)) {
       if (Status status = checkInit(*state); !status)

@@ -29,7 +29,7 @@ constexpr InputKind traceFile = {"a trace", 1024 * input::mebibyte, "nanorun --p
 using Series = std::map<int64_t, double>;
 
 /// {"steps": […], "values": […]}
-Object toJson(const Series &series) {
+Object seriesJson(const Series &series) {
   Array steps, values;
   for (auto [step, value] : series) {
     steps.push_back(step);
@@ -38,10 +38,10 @@ Object toJson(const Series &series) {
   return Object{{"steps", std::move(steps)}, {"values", std::move(values)}};
 }
 
-Object toJson(const std::map<std::string, Series> &all) {
+Object allJson(const std::map<std::string, Series> &all) {
   Object object;
   for (const auto &[name, series] : all)
-    object[name] = toJson(series);
+    object[name] = seriesJson(series);
   return object;
 }
 
@@ -81,9 +81,9 @@ public:
       return badInput(path + ": is empty; nanorun --log writes a log");
     return Value(Object{{"file", utf8(path)},
                         {"run", std::move(*run)},
-                        {"steps", toJson(steps)},
-                        {"vals", toJson(vals)},
-                        {"reports", toJson(reports)},
+                        {"steps", allJson(steps)},
+                        {"vals", allJson(vals)},
+                        {"reports", allJson(reports)},
                         {"fp8", std::move(fp8)},
                         {"end", std::move(end)}});
   }

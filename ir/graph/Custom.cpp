@@ -28,7 +28,7 @@ bool nano::graph::isIdentifier(StringRef name) {
          llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
 }
 
-static bool isFloat(Value value) { return isa<FloatType>(tensorType(value).getElementType()); }
+static bool hasFloats(Value value) { return isa<FloatType>(tensorType(value).getElementType()); }
 
 LogicalResult CustomOp::verify() {
   if (getInputs().empty() || getOutputs().empty())
@@ -61,7 +61,7 @@ LogicalResult CustomOp::verify() {
   }
   int64_t last = -1;
   for (int64_t position : getGradientOf()) {
-    if (position <= last || position >= getNumOperands() || !isFloat(getOperand(position)))
+    if (position <= last || position >= getNumOperands() || !hasFloats(getOperand(position)))
       return emitOpError("has a gradient of input ")
              << position << ", which is no float input behind those before it";
     last = position;
@@ -120,7 +120,7 @@ LogicalResult CustomOp::verifyRegions() {
   SmallVector<Type> expected(getOperandTypes());
   llvm::append_range(expected, getResultTypes());
   for (Value result : getResults())
-    if (isFloat(result))
+    if (hasFloats(result))
       expected.push_back(gradientType(result.getType()));
   SmallVector<Type> yielded;
   for (int64_t position : getGradientOf())
@@ -151,7 +151,7 @@ SmallVector<Value> CustomOp::buildDerivative(OpBuilder &builder, ValueRange resu
     mapping.map(*argument++, result);
   GraphBuilder g(builder, getLoc());
   for (auto [result, gradient] : llvm::zip_equal(getResults(), resultGrads))
-    if (isFloat(result))
+    if (hasFloats(result))
       mapping.map(*argument++, gradient ? gradient : g.constant(0, gradientType(result.getType())));
   for (Operation &op : block.without_terminator())
     builder.clone(op, mapping);

@@ -2,6 +2,8 @@
 #include "ir/graph/Shapes.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace nano::graph {
 
@@ -14,6 +16,10 @@ std::string shapeText(llvm::ArrayRef<int64_t> shape) {
 
 std::string shapeText(mlir::Type type) {
   return shapeText(llvm::cast<mlir::RankedTensorType>(type).getShape());
+}
+
+std::string numberText(double number) {
+  return llvm::formatv("{0}", llvm::format("%.10g", number));
 }
 
 } // namespace nano::graph

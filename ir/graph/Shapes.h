@@ -24,4 +24,7 @@ std::string shapeText(mlir::Type type);
 std::string blockScaleError(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> scales,
                             bool innerIsLast, int64_t block);
 
+/// A number as a person writes it: 0.95, 1e-10.
+std::string numberText(double number);
+
 } // namespace nano::graph

@@ -4,9 +4,6 @@
 #include "ir/graph/Shapes.h"
 #include "ir/graph/Sharding.h"
 
-#include "llvm/Support/Format.h"
-#include "llvm/Support/FormatVariadic.h"
-
 #include <cmath>
 
 using namespace mlir;
@@ -16,11 +13,6 @@ namespace {
 
 /// Bytes to which a state's offset is aligned, as those of buffers are.
 constexpr int64_t arenaAlignment = 256;
-
-/// As a person writes it: 0.95, 1e-10.
-std::string numberText(double number) {
-  return llvm::formatv("{0}", llvm::format("%.10g", number));
-}
 
 bool isCopy(InitAttr init) { return init.getKind() == "copy" || init.getKind() == "transpose"; }
 

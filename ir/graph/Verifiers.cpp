@@ -14,8 +14,6 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 
 #include "llvm/ADT/Sequence.h"
-#include "llvm/Support/Format.h"
-#include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
 
@@ -31,11 +29,6 @@ int64_t rankOf(Value value) { return cast<RankedTensorType>(value.getType()).get
 Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 
 bool isEmpty(Value value) { return llvm::is_contained(shapeOf(value), 0); }
-
-/// As a person writes it: 0.95, 1e-10.
-std::string numberText(double number) {
-  return llvm::formatv("{0}", llvm::format("%.10g", number));
-}
 
 /// `dims` increases strictly within [0, rank).
 LogicalResult verifyDims(Operation *op, ArrayRef<int64_t> dims, int64_t rank) {

@@ -152,7 +152,7 @@ struct Bundle {
 };
 
 /// Products that are added up, in order: each but the first has the one before as its addend.
-using Sum = SmallVector<MatmulOp>;
+using Products = SmallVector<MatmulOp>;
 
 /// The dimension of B along which lie columns of the result, and that which is summed over.
 int64_t columnDim(MatmulOp product) { return product.getTransposeB() ? 0 : 1; }
@@ -183,7 +183,7 @@ private:
   MatmulOp create(OpBuilder &builder, ArrayRef<MatmulOp> products, Value side, Value weights);
 
   void mergeSharing(ArrayRef<MatmulOp> products);
-  void mergeSum(const Sum &sum);
+  void mergeSum(const Products &sum);
   Value weightsOf(ArrayRef<MatmulOp> products, Operation *before);
 
   void explain(MatmulOp product, const Twine &text) const {
@@ -198,7 +198,7 @@ private:
   const bool report;
   /// Products by what they share: A, whether B is transposed, and the result's element type.
   llvm::MapVector<std::tuple<Value, unsigned, Type>, SmallVector<MatmulOp>> sharing;
-  SmallVector<Sum> sums;
+  SmallVector<Products> sums;
   SmallVector<Bundle> bundles;
   llvm::DenseMap<Value, std::pair<size_t, size_t>> places; ///< a weight's bundle, and where in it
   llvm::SetVector<Operation *> merged;
@@ -208,11 +208,11 @@ bool Merger::run() {
   gather();
   for (auto &[key, products] : sharing)
     bundle(products, columnDim(products.front()));
-  for (const Sum &sum : sums)
+  for (const Products &sum : sums)
     bundle(sum, innerDim(sum.front()));
   for (auto &[key, products] : sharing)
     mergeSharing(products);
-  for (const Sum &sum : sums)
+  for (const Products &sum : sums)
     mergeSum(sum);
   for (Operation *op : merged)
     op->dropAllReferences();
@@ -224,7 +224,7 @@ bool Merger::run() {
 void Merger::gather() {
   llvm::DenseSet<Operation *> summed;
   for (Operation &op : llvm::reverse(block)) {
-    Sum sum;
+    Products sum;
     for (MatmulOp product = plainProduct(&op); product && summed.insert(product).second;) {
       sum.push_back(product);
       MatmulOp next =
@@ -235,7 +235,7 @@ void Merger::gather() {
       product = goesOn ? next : MatmulOp();
     }
     if (sum.size() > 1)
-      sums.push_back(Sum(llvm::reverse(sum)));
+      sums.push_back(Products(llvm::reverse(sum)));
   }
   std::reverse(sums.begin(), sums.end());
   for (MatmulOp product : block.getOps<MatmulOp>())
@@ -441,7 +441,7 @@ void Merger::mergeSharing(ArrayRef<MatmulOp> products) {
   }
 }
 
-void Merger::mergeSum(const Sum &sum) {
+void Merger::mergeSum(const Products &sum) {
   if (llvm::any_of(sum, [&](MatmulOp product) { return merged.contains(product); }))
     return;
   const int64_t inner = sumOf(sum, innerOf);

@@ -21,6 +21,7 @@
 #include "ir/graph/CollectiveOps.h"
 #include "ir/graph/Custom.h"
 #include "ir/graph/Data.h"
+#include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/Phases.h"
 #include "ir/graph/ProductForm.h"
@@ -43,8 +44,6 @@ using namespace nano::memory;
 namespace step = nano::step;
 
 namespace {
-
-RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// The op that computes a tensor: for a result of `nano.fused`, the one inside.
 Operation *originOf(Value value) {
@@ -116,7 +115,7 @@ private:
 
   Value root(int index);
   Value memref(const Place &place, RankedTensorType type);
-  Value memref(Value tensor) { return memref(placement.of(tensor), typeOf(tensor)); }
+  Value memref(Value tensor) { return memref(placement.of(tensor), tensorType(tensor)); }
   /// Runs `create` with the builder after the last declaration.
   template <typename OpTy, typename... Args> Value declare(Location loc, Args &&...args) {
     OpBuilder::InsertionGuard guard(builder);
@@ -158,15 +157,15 @@ LogicalResult Bufferizer::run() {
 LogicalResult Bufferizer::emit(Operation &op) {
   Location loc = op.getLoc();
   if (auto load = dyn_cast<LoadOp>(op)) {
-    Place state = placement.whole(load.getSymbolAttr(), typeOf(load));
+    Place state = placement.whole(load.getSymbolAttr(), tensorType(load));
     if (placement.of(load) != state)
-      emitMove(memref(state, typeOf(load)), memref(load), loc);
+      emitMove(memref(state, tensorType(load)), memref(load), loc);
   } else if (auto store = dyn_cast<StoreOp>(op)) {
-    emitCopy(store.getValue(), placement.whole(store.getSymbolAttr(), typeOf(store.getValue())),
+    emitCopy(store.getValue(), placement.whole(store.getSymbolAttr(), tensorType(store.getValue())),
              loc);
   } else if (isa<ReturnOp>(op)) {
     for (auto [value, symbol] : llvm::zip(op.getOperands(), outputs))
-      emitCopy(value, placement.whole(symbol, typeOf(value)), loc);
+      emitCopy(value, placement.whole(symbol, tensorType(value)), loc);
   } else if (auto transpose = dyn_cast<TransposeOp>(op); transpose && hasOwnPlace(transpose)) {
     return success(); // its operand's kernel has written it
   } else if (isViewOp(&op)) {
@@ -205,7 +204,7 @@ Value Bufferizer::callOperand(Operation *call, Value tensor, function_ref<bool(M
     return value;
   Location loc = call->getLoc();
   Value dense =
-      declare<step::BufferOp>(loc, step::memrefOf(typeOf(tensor)),
+      declare<step::BufferOp>(loc, step::memrefOf(tensorType(tensor)),
                               builder.getStringAttr(bufferName(call) + ".operand"), IntegerAttr());
   emitMove(value, dense, loc);
   return dense;
@@ -228,7 +227,7 @@ Value Bufferizer::scaleOperand(ScaledMatmulOp product, unsigned index) {
   if (!layout || layout->holds(cast<MemRefType>(value.getType())))
     return value;
   Location loc = product.getLoc();
-  RankedTensorType type = typeOf(tensor);
+  RankedTensorType type = tensorType(tensor);
   Value whole =
       declare<step::BufferOp>(loc, MemRefType::get(layout->whole, type.getElementType()),
                               builder.getStringAttr(bufferName(product) + ".scale"), IntegerAttr());
@@ -276,7 +275,7 @@ void Bufferizer::emitTask(Operation &op) {
       for (Operation *user : result.getUsers())
         if (auto transpose = dyn_cast<TransposeOp>(user); transpose && hasOwnPlace(transpose)) {
           outs.push_back(
-              memref(transposedPlace(transpose, placement.of(transpose)), typeOf(result)));
+              memref(transposedPlace(transpose, placement.of(transpose)), tensorType(result)));
           again.push_back(
               fused.getBody().front().getTerminator()->getOperand(result.getResultNumber()));
         }
@@ -319,7 +318,7 @@ void Bufferizer::emitCustom(CustomOp op) {
     outs.push_back(place);
     if (isArray(cast<MemRefType>(place.getType())))
       continue;
-    outs.back() = declare<step::BufferOp>(op.getLoc(), step::memrefOf(typeOf(result)),
+    outs.back() = declare<step::BufferOp>(op.getLoc(), step::memrefOf(tensorType(result)),
                                           builder.getStringAttr(op.getName()), IntegerAttr());
     moves.push_back({outs.back(), place});
   }
@@ -361,7 +360,7 @@ void Bufferizer::emitProductTask(FusedOp op) {
     if (nano::partialSumsOf(value) ? isDense(type) : hasVectorRows(type))
       continue;
     outs.back() =
-        declare<step::BufferOp>(op.getLoc(), step::memrefOf(typeOf(result)),
+        declare<step::BufferOp>(op.getLoc(), step::memrefOf(tensorType(result)),
                                 builder.getStringAttr(bufferName(originOf(result))), IntegerAttr());
     moves.push_back({outs.back(), place});
   }
@@ -373,7 +372,7 @@ void Bufferizer::emitProductTask(FusedOp op) {
 
 void Bufferizer::emitCopy(Value tensor, const Place &target, Location loc) {
   if (placement.of(tensor) != target)
-    emitMove(memref(tensor), memref(target, typeOf(tensor)), loc);
+    emitMove(memref(tensor), memref(target, tensorType(tensor)), loc);
 }
 
 void Bufferizer::emitMove(Value source, Value target, Location loc) {

@@ -1,6 +1,7 @@
 // When a kernel may write a result over one of its operands: phases of a fused kernel's rows.
 #include "passes/memory/InPlace.h"
 
+#include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ReduceOps.h"
 #include "ir/graph/ShapeOps.h"
 
@@ -9,11 +10,9 @@ using namespace nano::graph;
 
 namespace nano::memory {
 
-static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 /// True for a reduction over the last dimensions, whose result is one value a row.
 static bool reducesRows(ReduceOp reduce) {
-  int64_t rank = typeOf(reduce.getX()).getRank();
+  int64_t rank = tensorType(reduce.getX()).getRank();
   auto dims = reduce.getDims();
   return dims.front() == rank - int64_t(dims.size());
 }
@@ -21,7 +20,7 @@ static bool reducesRows(ReduceOp reduce) {
 /// True for a reshape that keeps the last dimension, so that rows and columns are the same on both
 /// sides.
 static bool keepsColumns(ReshapeOp reshape) {
-  RankedTensorType from = typeOf(reshape.getX()), to = typeOf(reshape);
+  RankedTensorType from = tensorType(reshape.getX()), to = tensorType(reshape);
   return from.getRank() > 0 && to.getRank() > 0 && from.getShape().back() == to.getShape().back();
 }
 
@@ -73,7 +72,8 @@ static bool staysInRow(Value reduced) {
 
 bool InPlace::mayOverwrite(unsigned operand, unsigned result) {
   if (op->hasTrait<ElementwiseOp>())
-    return typeOf(op->getOperand(operand)).getShape() == typeOf(op->getResult(result)).getShape();
+    return tensorType(op->getOperand(operand)).getShape() ==
+           tensorType(op->getResult(result)).getShape();
   if (!yield)
     return false;
   int written = phases.lookup(yield->getOperand(result));

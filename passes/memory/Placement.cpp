@@ -2,6 +2,7 @@
 #include "passes/memory/Placement.h"
 
 #include "ir/graph/CollectiveOps.h"
+#include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/Program.h"
@@ -17,8 +18,6 @@ using namespace nano::graph;
 namespace nano::memory {
 
 //===- Layouts ------------------------------------------------------------===//
-
-static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// Gives dimensions of size 1 the stride that they would have in a dense layout of what lies inside
 /// them.
@@ -61,8 +60,8 @@ static Place exchanged(Place place, ArrayRef<int64_t> shape) {
 }
 
 std::optional<Place> viewPlace(Operation *view, const Place &source) {
-  ArrayRef<int64_t> from = typeOf(view->getOperand(0)).getShape();
-  ArrayRef<int64_t> to = typeOf(view->getResult(0)).getShape();
+  ArrayRef<int64_t> from = tensorType(view->getOperand(0)).getShape();
+  ArrayRef<int64_t> to = tensorType(view->getResult(0)).getShape();
   Place place = source;
   if (auto slice = dyn_cast<SliceOp>(view)) {
     place.offset += int64_t(slice.getStart()) * source.strides[slice.getDim()];
@@ -79,7 +78,7 @@ std::optional<Place> viewPlace(Operation *view, const Place &source) {
 }
 
 Place transposedPlace(TransposeOp transpose, const Place &result) {
-  return exchanged(result, typeOf(transpose.getX()).getShape());
+  return exchanged(result, tensorType(transpose.getX()).getShape());
 }
 
 bool isMadeBeside(TransposeOp transpose) {
@@ -97,13 +96,13 @@ bool ScaleLayout::holds(MemRefType type) const {
 std::optional<ScaleLayout> scaleLayout(ScaledMatmulOp product, unsigned index) {
   auto module = product->getParentOfType<ModuleOp>();
   ArrayRef<int64_t> shape =
-      typeOf(index == 0 ? product.getScaleA() : product.getScaleB()).getShape();
+      tensorType(index == 0 ? product.getScaleA() : product.getScaleB()).getShape();
   ModelOp model = module ? modelOf(module) : ModelOp();
   if (shape.empty() || !model || !model.getGpuScales())
     return std::nullopt;
   const bool turned = index == 0 ? product.getTransposeA() : !product.getTransposeB();
   const int64_t across = turned ? 1 : 0, along = 1 - across;
-  const bool isOfRow = shape[across] == typeOf(product).getDimSize(index);
+  const bool isOfRow = shape[across] == tensorType(product).getDimSize(index);
   const int64_t major = isOfRow ? along : across, minor = 1 - major;
   ScaleLayout layout;
   layout.whole = {shape[major],
@@ -129,9 +128,9 @@ SmallVector<Place> partPlaces(ConcatOp concat, const Place &whole) {
   Place part = whole;
   for (Value input : concat.getInputs()) {
     part.strides = whole.strides;
-    normalise(typeOf(input).getShape(), part.strides);
+    normalise(tensorType(input).getShape(), part.strides);
     parts.push_back(part);
-    part.offset += typeOf(input).getDimSize(concat.getDim()) * whole.strides[concat.getDim()];
+    part.offset += tensorType(input).getDimSize(concat.getDim()) * whole.strides[concat.getDim()];
   }
   return parts;
 }
@@ -163,18 +162,18 @@ Place Placement::whole(FlatSymbolRefAttr symbol, RankedTensorType type) {
 }
 
 Place Placement::newRoot(Value value) {
-  allRoots.push_back({step::memrefOf(typeOf(value)), FlatSymbolRefAttr(), value});
-  return {int(allRoots.size()) - 1, 0, denseStrides(typeOf(value).getShape())};
+  allRoots.push_back({step::memrefOf(tensorType(value)), FlatSymbolRefAttr(), value});
+  return {int(allRoots.size()) - 1, 0, denseStrides(tensorType(value).getShape())};
 }
 
 Place Placement::newRoot(Value scale, const ScaleLayout &layout) {
-  MemRefType type = MemRefType::get(layout.whole, typeOf(scale).getElementType());
+  MemRefType type = MemRefType::get(layout.whole, tensorType(scale).getElementType());
   allRoots.push_back({type, FlatSymbolRefAttr(), scale});
   return {int(allRoots.size()) - 1, 0, layout.strides};
 }
 
 MemRefType Placement::memref(Value value, const Place &place) const {
-  return memrefAt(place, typeOf(value));
+  return memrefAt(place, tensorType(value));
 }
 
 void Placement::assign(Value value, const Place &place) {
@@ -220,7 +219,7 @@ void Placement::number() {
 
 void Placement::placeLoads(ArrayRef<FlatSymbolRefAttr> inputs) {
   for (auto [argument, symbol] : llvm::zip(block.getArguments(), inputs))
-    assign(argument, whole(symbol, typeOf(argument)));
+    assign(argument, whole(symbol, tensorType(argument)));
   for (auto store : block.getOps<StoreOp>())
     states[store.getSymbolAttr()].stores.push_back(position[store]);
   for (Operation &op : block) {
@@ -235,7 +234,7 @@ void Placement::placeLoads(ArrayRef<FlatSymbolRefAttr> inputs) {
         continue;
       }
       state.loads.push_back({at, last});
-      assign(load, whole(load.getSymbolAttr(), typeOf(load)));
+      assign(load, whole(load.getSymbolAttr(), tensorType(load)));
     } else if (isViewOp(&op) && of(op.getOperand(0))) {
       if (std::optional<Place> place = viewPlace(&op, of(op.getOperand(0))))
         assign(op.getResult(0), *place);
@@ -258,7 +257,8 @@ bool Placement::mayOverwriteOperands(OpResult value, const Place &place) {
     const Place &read = of(operand.get());
     if (read.root != place.root)
       continue;
-    if (!sameElements(read, typeOf(operand.get()).getShape(), place, typeOf(value).getShape()))
+    if (!sameElements(read, tensorType(operand.get()).getShape(), place,
+                      tensorType(value).getShape()))
       return false;
     if (isa<MatmulOp, ScaledMatmulOp>(op)) {
       // Over the addend, when no other operand is the same tensor.
@@ -312,8 +312,8 @@ bool Placement::put(Value value, const Place &place, const Window &window) {
     return false;
   Operation *op = result.getOwner();
   if (auto reshape = dyn_cast<ReshapeOp>(op)) {
-    auto strides = step::reshapeStrides(typeOf(value).getShape(), place.strides,
-                                        typeOf(reshape.getX()).getShape());
+    auto strides = step::reshapeStrides(tensorType(value).getShape(), place.strides,
+                                        tensorType(reshape.getX()).getShape());
     return strides && put(reshape.getX(), {place.root, place.offset, *strides}, window);
   }
   if (auto transpose = dyn_cast<TransposeOp>(op)) {
@@ -357,7 +357,7 @@ void Placement::placeTargets(ArrayRef<FlatSymbolRefAttr> outputs) {
       Window window{-1, state.nextWrite, at};
       if (auto previous = llvm::lower_bound(state.stores, at); previous != state.stores.begin())
         window.after = *std::prev(previous);
-      Place target = whole(symbol, typeOf(value));
+      Place target = whole(symbol, tensorType(value));
       const Place &present = of(value);
       if (present == target)
         return; // the state's own value: nothing is written
@@ -402,7 +402,7 @@ void Placement::placeTargets(ArrayRef<FlatSymbolRefAttr> outputs) {
 
 Place Placement::dyingOperand(OpResult value) {
   Operation *op = value.getOwner();
-  RankedTensorType type = typeOf(value);
+  RankedTensorType type = tensorType(value);
   bool mayReuse =
       op->hasTrait<ElementwiseOp>() || isa<FusedOp, MatmulOp, ScaledMatmulOp, AllReduceOp>(op);
   if (!mayReuse)

@@ -14,10 +14,10 @@ namespace {
 constexpr double never = std::numeric_limits<double>::infinity();
 
 /// By stream, a place on it: tasks up to there are known to have ended. −1: none is.
-using Clock = std::array<int64_t, numStreams>;
-constexpr Clock atStart = {-1, -1, -1};
+using StreamEnds = std::array<int64_t, numStreams>;
+constexpr StreamEnds atStart = {-1, -1, -1};
 
-void merge(Clock &clock, const Clock &other) {
+void merge(StreamEnds &clock, const StreamEnds &other) {
   for (unsigned stream = 0; stream < numStreams; ++stream)
     clock[stream] = std::max(clock[stream], other[stream]);
 }
@@ -101,7 +101,7 @@ private:
   double earliest(uint32_t task) const {
     return std::max(free[graph.tasks[task].stream], ready[task]);
   }
-  Clock waitsForBytes(uint32_t task) const;
+  StreamEnds waitsForBytes(uint32_t task) const;
   void waitFor(uint32_t earlier, uint32_t task, double &start);
   void release();
 
@@ -111,11 +111,11 @@ private:
   const int64_t maxBytes;
   const std::vector<double> tails;
   std::vector<std::vector<uint32_t>> after;
-  std::vector<uint32_t> pending;       ///< by task: what must still be placed before it
-  std::vector<double> ready;           ///< by task: when all that is before it has ended
-  std::vector<Clock> clocks;           ///< by task, once placed: what has ended when it has
-  std::array<Clock, numStreams> knows; ///< by stream: what has ended when its next task starts
-  std::vector<bool> feeds;             ///< by task: a collective depends on it
+  std::vector<uint32_t> pending;            ///< by task: what must still be placed before it
+  std::vector<double> ready;                ///< by task: when all that is before it has ended
+  std::vector<StreamEnds> clocks;           ///< by task, once placed: what has ended when it has
+  std::array<StreamEnds, numStreams> knows; ///< by stream: what has ended when its next task starts
+  std::vector<bool> feeds;                  ///< by task: a collective depends on it
   std::vector<std::vector<uint32_t>> storageOf; ///< by task
   /// By stream, tasks before which all is placed; in the order in which the rule would take them.
   std::array<std::set<uint32_t, Before>, numStreams> startable = {
@@ -131,7 +131,7 @@ private:
   int64_t live = 0;
   std::vector<int64_t> born;       ///< by task: bytes of its storage that is not live yet
   std::vector<uint32_t> usersLeft; ///< by storage
-  std::vector<Clock> lastUse;      ///< by storage: its last user on the other streams
+  std::vector<StreamEnds> lastUse; ///< by storage: its last user on the other streams
   std::set<std::pair<double, uint32_t>> held; ///< (end of those, storage): no users left
   mutable std::optional<int64_t> ended;       ///< of `endedBytes`, in this step
   std::vector<bool> deferred;            ///< by task: a collective or copy that waits for bytes
@@ -231,7 +231,7 @@ void ListScheduler::step() {
 /// Emits a task, behind what must have ended so that it can have its bytes.
 void ListScheduler::place(uint32_t task, double start) {
   if (graph.tasks[task].stream == computeStream) {
-    const Clock waits = waitsForBytes(task);
+    const StreamEnds waits = waitsForBytes(task);
     for (unsigned stream : {collectiveStream, copyStream})
       if (waits[stream] > knows[computeStream][stream])
         waitFor(onStream[stream][size_t(waits[stream])], task, start);
@@ -262,8 +262,8 @@ int64_t ListScheduler::endedBytes() const {
 
 /// What gives the task the bytes that it lacks by its end, soonest first, or all that gives any;
 /// −1 on every stream where nothing is lacking or to be had.
-Clock ListScheduler::waitsForBytes(uint32_t task) const {
-  Clock waits = atStart;
+StreamEnds ListScheduler::waitsForBytes(uint32_t task) const {
+  StreamEnds waits = atStart;
   int64_t missing = live + born[task] - maxBytes;
   for (auto [end, buffer] : held) {
     if (missing <= 0)
@@ -276,9 +276,9 @@ Clock ListScheduler::waitsForBytes(uint32_t task) const {
 
 /// Gives back the bytes whose users the computing stream knows to have ended.
 void ListScheduler::release() {
-  const Clock &known = knows[computeStream];
+  const StreamEnds &known = knows[computeStream];
   for (auto at = held.begin(); at != held.end();) {
-    const Clock &last = lastUse[at->second];
+    const StreamEnds &last = lastUse[at->second];
     if (last[collectiveStream] > known[collectiveStream] || last[copyStream] > known[copyStream]) {
       ++at;
       continue;

@@ -13,7 +13,7 @@ namespace {
 
 const Real pi = std::acos(Real(-1));
 
-std::string layerName(int64_t layer, const char *rest) {
+std::string weightName(int64_t layer, const char *rest) {
   return "model.layers." + std::to_string(layer) + "." + rest + ".weight";
 }
 
@@ -101,15 +101,15 @@ Shapes Llama::parameterShapes() const {
   Shapes shapes;
   shapes["model.embed_tokens.weight"] = {vocab, modelDim};
   for (int64_t layer = 0; layer < layers; ++layer) {
-    shapes[layerName(layer, "input_layernorm")] = {modelDim};
-    shapes[layerName(layer, "self_attn.q_proj")] = {heads * headDim, modelDim};
-    shapes[layerName(layer, "self_attn.k_proj")] = {keyHeads * headDim, modelDim};
-    shapes[layerName(layer, "self_attn.v_proj")] = {keyHeads * headDim, modelDim};
-    shapes[layerName(layer, "self_attn.o_proj")] = {modelDim, heads * headDim};
-    shapes[layerName(layer, "post_attention_layernorm")] = {modelDim};
-    shapes[layerName(layer, "mlp.gate_proj")] = {mlpDim, modelDim};
-    shapes[layerName(layer, "mlp.up_proj")] = {mlpDim, modelDim};
-    shapes[layerName(layer, "mlp.down_proj")] = {modelDim, mlpDim};
+    shapes[weightName(layer, "input_layernorm")] = {modelDim};
+    shapes[weightName(layer, "self_attn.q_proj")] = {heads * headDim, modelDim};
+    shapes[weightName(layer, "self_attn.k_proj")] = {keyHeads * headDim, modelDim};
+    shapes[weightName(layer, "self_attn.v_proj")] = {keyHeads * headDim, modelDim};
+    shapes[weightName(layer, "self_attn.o_proj")] = {modelDim, heads * headDim};
+    shapes[weightName(layer, "post_attention_layernorm")] = {modelDim};
+    shapes[weightName(layer, "mlp.gate_proj")] = {mlpDim, modelDim};
+    shapes[weightName(layer, "mlp.up_proj")] = {mlpDim, modelDim};
+    shapes[weightName(layer, "mlp.down_proj")] = {modelDim, mlpDim};
   }
   shapes["model.norm.weight"] = {modelDim};
   if (!isTied)
@@ -223,7 +223,7 @@ Llama::Activations Llama::forward(const Tensors &parameters, const Sequence &seq
   Activations all;
   for (int64_t layer = 0; layer < layers; ++layer) {
     const auto weight = [&](const char *name) -> const Tensor & {
-      return parameters.at(layerName(layer, name));
+      return parameters.at(weightName(layer, name));
     };
     LayerValues values;
     values.input = x;
@@ -270,11 +270,11 @@ void Llama::backward(const Tensors &parameters, const Sequence &sequence, const 
   for (int64_t layer = layers - 1; layer >= 0; --layer) {
     const LayerValues &values = all.layers[layer];
     const auto back = [&](const char *name, const Vec &in, const Vec &dy) {
-      const std::string full = layerName(layer, name);
+      const std::string full = weightName(layer, name);
       return productBackward(parameters.at(full), in, dy, gradients.at(full));
     };
     const auto normBack = [&](const char *name, const Vec &in, const Vec &dy) {
-      const std::string full = layerName(layer, name);
+      const std::string full = weightName(layer, name);
       return scaledNormBackward(in, parameters.at(full), epsilon, dy, gradients.at(full));
     };
 
