@@ -44,6 +44,7 @@ function(nano_mlir_static name pch)
   target_include_directories(${name} SYSTEM PUBLIC ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
   target_precompile_headers(${name} REUSE_FROM ${pch})
   target_link_libraries(${name} PUBLIC ${ARG_LIBS} MLIR LLVM)
+  nano_unity(${name})
 endfunction()
 
 # nano_mlir_executable(NAME SOURCES... LIBS... [PCH TARGET]): a program that links the compiler.
@@ -57,6 +58,7 @@ function(nano_mlir_executable name)
   target_compile_options(${name} PRIVATE -fPIC) # as the precompiled header
   target_precompile_headers(${name} REUSE_FROM ${ARG_PCH})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} MLIR LLVM)
+  nano_unity(${name})
 endfunction()
 
 # nano_mlir_test(NAME SOURCES... LIBS... [ORACLES SOURCES...]): a program of tests; its own code is not optimised

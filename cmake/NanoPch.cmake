@@ -13,6 +13,7 @@ function(nano_light_pch)
     target_link_libraries(${name} PRIVATE nlohmann_json::nlohmann_json)
     target_compile_options(${name} PRIVATE -fPIC) # as the precompiled header
     target_precompile_headers(${name} REUSE_FROM nano-light-pch)
+    nano_unity(${name})
   endforeach()
 endfunction()
 
@@ -34,4 +35,5 @@ function(nano_light_test name)
   target_compile_options(${name} PRIVATE ${NANO_TEST_OPTIONS} -fPIC) # as the precompiled header
   target_link_libraries(${name} PRIVATE nano-fmt nlohmann_json::nlohmann_json)
   target_precompile_headers(${name} REUSE_FROM nano-test-pch)
+  nano_unity(${name})
 endfunction()

@@ -397,6 +397,18 @@ class TidyTest(SiteTest):
         self.tidy(0, "3 files, 3 of them read now, 0 with findings", env={"PATH": self.path("bin")})
         self.assertEqual(self.precompiled(), [])
 
+    def test_sources_that_are_compiled_as_one_are_read_each_by_itself(self):
+        self.write("runtime/C.cpp", "int *nothing = 0;")
+        unity = "build/runtime/Unity/unity_0_cxx.cxx"
+        self.write(unity, *(f'#include "{self.path("runtime", name)}"' for name in ("A.cpp", "C.cpp")))
+        with open(self.path("build/compile_commands.json"), encoding="utf-8") as file:
+            entries = json.load(file)
+        entries[0]["file"] = self.path(unity)
+        entries[0]["command"] = entries[0]["command"].replace(self.path("runtime/A.cpp"), self.path(unity))
+        self.write("build/compile_commands.json", json.dumps(entries))
+        output = self.tidy(1, "3 files, 3 of them read now, 1 with findings")
+        self.assertIn("\nruntime/C.cpp:\n", output)
+
     def test_no_files(self):
         self.write("build/compile_commands.json", "[]")
         result = self.call(

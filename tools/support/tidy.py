@@ -48,6 +48,16 @@ def flags_of(words):
     return flags
 
 
+def sources_of(entry):
+    """The file of an entry of compile_commands.json; those that the build compiles as one file
+    (NanoUnity.cmake) each by itself."""
+    path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
+    if os.path.basename(os.path.dirname(path)) != "Unity" or not os.path.exists(path):
+        return [path]
+    with open(path, encoding="utf-8") as file:
+        return re.findall(r'^#include "([^"]+)"', file.read(), re.MULTILINE)
+
+
 def units(root, build):
     """{file: flags} of the project's own sources in BUILD/compile_commands.json. What the build
     generates is not read, and its headers are read as those of a library: without looking for
@@ -55,8 +65,7 @@ def units(root, build):
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = json.load(file)
     found = {}
-    for entry in entries:
-        path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
+    for entry, path in ((entry, path) for entry in entries for path in sources_of(entry)):
         inside = path.startswith(root + os.sep) and not path.startswith(build + os.sep)
         if inside and os.path.exists(path) and path not in found:
             flags = flags_of(entry.get("arguments") or shlex.split(entry["command"]))
