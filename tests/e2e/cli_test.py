@@ -13,7 +13,7 @@ import struct
 import subprocess
 import time
 
-from harness import BIN, ROOT, TINY, RunTest, main, read_bytes, read_log, run_command, train_losses
+from harness import BIN, LIMIT, ROOT, TINY, RunTest, main, read_bytes, read_log, run_command, train_losses
 
 
 class CommandLine(RunTest):
@@ -81,7 +81,7 @@ class CommandLine(RunTest):
         os.mkdir(folder)
         shutil.copy(os.path.join(BIN, "nanorun"), folder)
         command = [os.path.join(folder, "nanorun"), self.plan, "--sample", "1"]
-        done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=LIMIT)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("libnano-device-cpu.so", done.stderr)
         self.assertEqual(len(done.stderr.splitlines()), 1)
@@ -102,12 +102,12 @@ class CommandLine(RunTest):
             (*compiling, "--explore", os.path.join(folder, "t.html")),
         ):
             command = [os.path.join(folder, "nanoc"), *words]
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=LIMIT)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
             self.assertRegex(done.stderr, r"^nanoc: .*libnano-commands\.so, which is not in .*; tools/build builds it\n$")
         self.assertFalse(os.path.exists(plan))
         done = subprocess.run(
-            [os.path.join(folder, "nanoc"), "params", "models/gpt2.cpp"], cwd=ROOT, capture_output=True, timeout=60
+            [os.path.join(folder, "nanoc"), "params", "models/gpt2.cpp"], cwd=ROOT, capture_output=True, timeout=LIMIT
         )
         self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -120,13 +120,13 @@ class CommandLine(RunTest):
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8"
         )
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + LIMIT
         while time.monotonic() < limit and process.poll() is None:
             if os.path.exists(log) and read_bytes(log).count(b"\n") > 3:
                 break
             time.sleep(0.02)
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, 1, errors)
         says = r"^nanorun: interrupted by SIGTERM after step \d+ of 100000; saved \S+\n$"
         self.assertRegex(errors, says)

@@ -6,7 +6,7 @@ import os
 import stat
 import subprocess
 
-from harness import BIN, ROOT, RunTest, main
+from harness import BIN, PATIENCE, ROOT, RunTest, main
 
 # A nanorun that breaks its promises, each in another attack on a rank alone.
 BROKEN = """#!/bin/sh
@@ -37,7 +37,7 @@ class Crash(RunTest):
         words = [os.path.join(ROOT, "tools", "crash"), *map(str, arguments)]
         environment = {**os.environ, "NANO_BIN": binaries, "TMPDIR": self.scratch.name}
         done = subprocess.run(
-            words, capture_output=True, encoding="utf-8", timeout=560, env=environment
+            words, capture_output=True, encoding="utf-8", timeout=560 * PATIENCE, env=environment
         )
         return done.returncode, done.stdout, done.stderr
 

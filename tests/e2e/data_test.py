@@ -14,6 +14,7 @@ import unittest
 from harness import (
     BIN,
     EOS,
+    LIMIT,
     LLAMA,
     RunTest,
     main,
@@ -285,7 +286,7 @@ class BatchesTest(unittest.TestCase):
             [os.path.join(BIN, "nano-batches"), *map(str, words)],
             capture_output=True,
             encoding="utf-8",
-            timeout=60,
+            timeout=LIMIT,
         )
         self.assertEqual(result.returncode, 0, result.stderr)
         return [json.loads(line) for line in result.stdout.splitlines()]

@@ -4,7 +4,7 @@
 
 import os
 
-from harness import BIN, TINY, RunTest, main, overrides, run_command, tokens, write_shard
+from harness import BIN, PATIENCE, TINY, RunTest, main, overrides, run_command, tokens, write_shard
 from kernels_test import MODEL, NORM, NORM_CODE
 
 MUTATE = "nano-hostile-plans"
@@ -28,7 +28,7 @@ class Hostile(RunTest):
     def attack(self, plan, world, runs, *options):
         nanorun = os.path.join(BIN, "nanorun")
         command = (nanorun, "{}", "--threads", 1, *options)
-        done = run_command(MUTATE, plan, world, runs, self.scratch.name, *command, limit=280)
+        done = run_command(MUTATE, plan, world, runs, self.scratch.name, *command, limit=280 * PATIENCE)
         print(done.stdout.splitlines()[0] if done.stdout else done.stderr)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 

@@ -19,7 +19,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from harness import BIN, GPT2, LLAMA, ROOT, RunTest, read_log, run_command, tokens, train_losses
+from harness import BIN, GPT2, LIMIT, LLAMA, ROOT, RunTest, read_log, run_command, tokens, train_losses
 from harness import write_shard
 
 LOGITS_TOLERANCE = 1e-5
@@ -388,7 +388,7 @@ class Pages(RunTest):
             found = subprocess.run(
                 [os.path.join(BIN, "nanorun"), plan, *map(str, given), "--tokenizer", path],
                 capture_output=True,
-                timeout=110,
+                timeout=LIMIT,
             ).stdout
             wanted = tokenizer.decode(ids, skip_special_tokens=False)
             mended = found.decode("utf-8", "replace")

@@ -20,7 +20,9 @@ from harness import (
     BIN,
     GPT2,
     GPT124M,
+    LIMIT,
     LLAMA,
+    PATIENCE,
     ROOT,
     TINY,
     RunTest,
@@ -100,7 +102,7 @@ def run(*arguments, options=(), script="step", environment=None):
         [sys.executable, *options, os.path.join(FOLDER, script), *map(str, arguments)],
         capture_output=True,
         encoding="utf-8",
-        timeout=280,
+        timeout=280 * PATIENCE,
         env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})},
     )
 
@@ -178,7 +180,7 @@ class Energy(RunTest):
             file.write(NVML)
         compiler = os.environ.get("CXX", "c++")
         command = [compiler, "-x", "c", "-shared", "-fPIC", "-o", library, source]
-        subprocess.run(command, check=True, timeout=110)
+        subprocess.run(command, check=True, timeout=LIMIT)
         program = (
             "import json, time; from energy import Meter\n"
             "with Meter() as meter:\n"
@@ -192,7 +194,7 @@ class Energy(RunTest):
             [sys.executable, "-B", "-c", program],
             capture_output=True,
             encoding="utf-8",
-            timeout=110,
+            timeout=LIMIT,
             env={**os.environ, "LD_LIBRARY_PATH": self.scratch.name, "PYTHONPATH": FOLDER},
         )
         self.assertEqual(done.stderr, "")

@@ -15,7 +15,7 @@ import sys
 from importlib.util import find_spec
 
 from folders import packed, write_file
-from harness import BIN, EOS, ROOT, RunTest, main, run_command, tokens, write_shard
+from harness import BIN, EOS, LIMIT, ROOT, RunTest, main, run_command, tokens, write_shard
 from processes import free_port
 
 RECIPES = os.path.join(ROOT, "docs", "recipes")
@@ -133,7 +133,7 @@ class Recipes(RunTest):
                    "OMPI_MCA_rmaps_base_oversubscribe": "1"}  # fmt: skip
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script], cwd=self.root, capture_output=True,
-            encoding="utf-8", timeout=110, env={**os.environ, **as_root, **settings, "PATH": path},
+            encoding="utf-8", timeout=LIMIT, env={**os.environ, **as_root, **settings, "PATH": path},
         )  # fmt: skip
         self.assertEqual(done.returncode, 0, f"{script}\n{done.stdout}\n{done.stderr}")
         return done.stdout

@@ -13,7 +13,7 @@ import unittest
 from importlib.util import find_spec
 
 from folders import packed, write_file
-from harness import BIN, ROOT, RunTest
+from harness import BIN, LIMIT, ROOT, RunTest
 
 SIZES = {
     "num_layers": 1,
@@ -149,7 +149,7 @@ class HuggingFace(RunTest):
                 cwd=root,
                 capture_output=True,
                 encoding="utf-8",
-                timeout=110,
+                timeout=LIMIT,
                 env={**os.environ, "PATH": path},
             )
             self.assertEqual(done.returncode, 0, f"{block}\n{done.stderr}")
@@ -176,7 +176,7 @@ class HuggingFace(RunTest):
             cwd=root,
             capture_output=True,
             encoding="utf-8",
-            timeout=110,
+            timeout=LIMIT,
         )
         self.assertEqual(done.stdout, "16 torch.float32\n", done.stderr)
 

@@ -15,7 +15,7 @@ import json
 import unittest
 
 from data_test import Reader
-from harness import EOS, GPT2, GPT124M, LLAMA, RunTest, main, overrides
+from harness import EOS, GPT2, GPT124M, LLAMA, PATIENCE, RunTest, main, overrides
 from harness import read_safetensors, run_command, tokens, train_losses, val_losses
 
 STEPS = 20
@@ -114,7 +114,7 @@ class Reference(RunTest):
             given = ("--init", initial, "--train", self.path("t_*.bin"), "--steps", steps)
             done = run_command(
                 *("nano-reference", "gpt124m", *overrides(OWN), *given, "--dump-params", wanted),
-                limit=250,
+                limit=250 * PATIENCE,
             )
             self.assertEqual(done.returncode, 0, done.stderr)
             log, found = self.train(plan, f"own{steps}", "--steps", steps)

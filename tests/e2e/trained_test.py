@@ -10,7 +10,7 @@ import sys
 import unittest
 
 from folders import FolderTest, header_of
-from harness import BIN, read_bytes, read_safetensors, run_command, tokens, val_losses, write_shard
+from harness import BIN, LIMIT, read_bytes, read_safetensors, run_command, tokens, val_losses, write_shard
 
 
 class Trained(FolderTest):
@@ -169,7 +169,7 @@ class Trained(FolderTest):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(tokenizer, file)
         words = [os.path.join(BIN, "nanorun"), *map(str, given), "--tokenizer", path]
-        done = subprocess.run(words, capture_output=True, timeout=110)
+        done = subprocess.run(words, capture_output=True, timeout=LIMIT)
         self.assertEqual(done.returncode, status, done.stderr)
         return done.stderr.decode() if status else done.stdout
 

@@ -262,7 +262,7 @@ class Trust(RunTest):
             env={**os.environ, **environment},
             capture_output=True,
             encoding="utf-8",
-            timeout=110,
+            timeout=LIMIT,
             preexec_fn=lambda: os.sched_setaffinity(0, processors),
         )
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -328,7 +328,7 @@ class Trust(RunTest):
             [os.path.join(alone, "nanorun"), self.plan, "--rebuild", "models/llama.cpp"],
             capture_output=True,
             encoding="utf-8",
-            timeout=60,
+            timeout=LIMIT,
         )
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertRegex(done.stderr, r"--rebuild models/llama\.cpp: \S+alone/nanoc is not there; ")

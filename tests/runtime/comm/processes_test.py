@@ -16,11 +16,12 @@ import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "e2e"))
+from harness import PATIENCE  # noqa: E402
 from processes import TwoMachines, children, free_port  # noqa: E402
 
 BIN = os.environ["NANO_BIN"]
 RANK = os.path.join(BIN, "nano-comm-rank")
-LIMIT = 120  # seconds; mpirun alone has been seen to take 40 to end on a busy machine
+LIMIT = 120 * PATIENCE  # seconds; mpirun alone has been seen to take 40 to end on a busy machine
 
 
 def start(rank, world, port, *arguments):
