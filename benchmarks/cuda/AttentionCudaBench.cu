@@ -92,7 +92,7 @@ struct Attention {
 
 /// With tensor maps, as plans have them.
 template <class A> struct Mapped : A {
-  static constexpr bool hasMaps = nano::attentionTakesMaps(nano::attentionShapeOf<A>);
+  static constexpr bool hasMaps = nano::attentionOnTensorCores(nano::attentionShapeOf<A>);
 };
 template <class A> struct MappedGrad : A {
   static constexpr bool hasMaps = nano::attentionGradTakesMaps(nano::attentionShapeOf<A>, false);
@@ -172,7 +172,7 @@ template <class A> std::vector<Variant> variants() {
     forward.boxKeys = boxes.keys;
   }
   if (MappedGrad<A>::hasMaps)
-    backward.boxQueries = backward.boxKeys = nano::attentionGradBoxRows;
+    backward.boxQueries = backward.boxKeys = nano::attentionGradBoxRows(shape);
   return {forward, backward};
 }
 //===- Reference ----------------------------------------------------------===//
@@ -488,11 +488,18 @@ int main(int argc, char **argv) {
   oddCase<Attention<777, 2, 64, false, 5, 192>>("odd");
   oddCase<Attention<1333, 3, 128, false, 7, 64>>("odd");
   oddCase<Attention<1333, 3, 192, false, 7, 64>>("odd");
+  oddCase<Attention<1333, 3, 96, false, 7>>("odd");
+  oddCase<Attention<777, 4, 48, true, 5, 80>>("odd, soft cap");
+  oddCase<Attention<777, 2, 256, false, 7>>("odd");
+  oddCase<Attention<777, 2, 256, true>>("odd, soft cap");
   largeCase<Attention<49152, 6, 128>>("8k causal", {14, 7, 2, 1});
   largeCase<Attention<49152, 12, 64>>("8k causal", {7});
   largeCase<Attention<16384, 16, 192, false, 132, 128>>("8k causal", {});
   largeCase<Attention<16384, 16, 192>>("8k causal, values filled up", {});
   largeCase<Attention<16384, 16, 64, false, 132, 128>>("8k causal", {});
   largeCase<Attention<16384, 16, 128>>("8k causal, keys filled up", {});
+  largeCase<Attention<16384, 16, 96>>("8k causal", {});
+  largeCase<Attention<16384, 8, 256>>("8k causal", {});
+  largeCase<Attention<16384, 8, 256, true>>("8k causal, soft cap", {});
   return conclude();
 }

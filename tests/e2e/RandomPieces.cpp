@@ -144,7 +144,7 @@ ModelText::Value RandomPieces::firstKeys() {
   }
 }
 
-int64_t RandomPieces::headSize() { return chance(10) ? 64 * pick(1, 2) : 4 * pick(1, 8); }
+int64_t RandomPieces::headSize() { return chance(10) ? 16 * pick(3, 16) : 4 * pick(1, 8); }
 
 ModelText::Value RandomPieces::attention(Value x) {
   const int64_t keyHeads = pick(1, 3), heads = keyHeads * (chance(30) ? 2 : 1), size = headSize(),
