@@ -95,19 +95,14 @@ NANO_DEVICE void multiply(float (&scores)[1][bRows / 8][4], const uint8_t *a, in
                           const uint8_t *b) {
   const uint64_t left = matrixDescriptor(a + aRow * 128, 16, 1024, Swizzle::Bytes128);
   const uint64_t right = matrixDescriptor(b, 16, 1024, Swizzle::Bytes128);
-  auto multiplyBand = [&](int band, int count) {
-#pragma unroll
-    for (int k = 0; k < count; ++k)
-      warpgroupMultiply<bf16, bf16>(flat(scores), advanced(left, band * aRows * 128 + k * 32),
-                                    advanced(right, band * bRows * 128 + k * 32),
-                                    band > 0 || k > 0);
-  };
   // Of the largest heads the places of all steps take more registers than there are.
-  constexpr int atOnce = size > 192 ? 1 : size / 64;
+  constexpr int atOnce = size <= 128 || size == 192 ? size / 16 : size % 64 == 0 ? 4 : 1;
 #pragma unroll atOnce
-  for (int band = 0; band < size / 64; ++band)
-    multiplyBand(band, 4);
-  multiplyBand(size / 64, size % 64 / 16);
+  for (int k = 0; k < size / 16; ++k) {
+    const int band = k / 4, byte = k % 4 * 32;
+    warpgroupMultiply<bf16, bf16>(flat(scores), advanced(left, band * aRows * 128 + byte),
+                                  advanced(right, band * bRows * 128 + byte), k > 0);
+  }
 }
 
 /// Weights rounded to bf16 as fragments of the left operand.

@@ -226,7 +226,9 @@ NANO_DEVICE void storeTile(float (&sums)[rowTiles][columnTiles][4], const Lane &
     for (int row = lane.lane / chunks; row < 16 * rowTiles; row += 32 / chunks)
       store(row, chunk);
   } else {
-#pragma unroll
+    // Of the largest heads the places of all pieces take more registers than there are.
+    constexpr int atOnce = chunks <= 24 ? 16 * rowTiles * chunks / 32 : 1;
+#pragma unroll atOnce
     for (int i = lane.lane; i < 16 * rowTiles * chunks; i += 32)
       store(i / chunks, i % chunks);
   }
