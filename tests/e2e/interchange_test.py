@@ -163,7 +163,9 @@ class Interchange(FolderTest):
         parameters = 4 * sum(math.prod(shape) for shape in shapes.values())
         self.assertGreater(parameters, 100e6)
         self.assertGreater(peaks[0], parameters)
-        self.assertLess(peaks[1] - peaks[0], 0.1 * parameters)
+        # AddressSanitizer, where it is built in, keeps a byte for every eight that are read.
+        shadow = parameters / 8 if "ASAN_OPTIONS" in os.environ else 0
+        self.assertLess(peaks[1] - peaks[0], 0.1 * parameters + shadow)
 
     def test_every_half(self):
         """All finite numbers of 16 bits are what they are as f32."""
