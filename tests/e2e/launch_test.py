@@ -12,7 +12,7 @@ import subprocess
 import time
 
 from harness import BIN, GPT124M, LIMIT, ROOT, RunTest, main, read_bytes, read_log, train_losses
-from processes import TwoMachines, children, free_port
+from processes import MPIRUN, TwoMachines, children, free_port
 
 SIZES = {**GPT124M, "num_layers": 6, "global_batch": 1024}
 NANORUN = os.path.join(BIN, "nanorun")
@@ -80,8 +80,7 @@ class Launch(RunTest):
     def mpirun(self, count, options):
         if not shutil.which("mpirun") or not os.path.exists(os.path.join(BIN, "libnano-mpi.so")):
             self.skipTest("no MPI")
-        words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(count)]
-        return self.start([*words, NANORUN, self.plan, *options])
+        return self.start([*MPIRUN, "-n", str(count), NANORUN, self.plan, *options])
 
     def wait_for_checkpoint(self, folder):
         deadline = time.monotonic() + LIMIT

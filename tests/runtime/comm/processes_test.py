@@ -17,7 +17,7 @@ import unittest
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "e2e"))
 from harness import PATIENCE  # noqa: E402
-from processes import TwoMachines, children, free_port  # noqa: E402
+from processes import MPIRUN, TwoMachines, children, free_port  # noqa: E402
 
 BIN = os.environ["NANO_BIN"]
 RANK = os.path.join(BIN, "nano-comm-rank")
@@ -52,7 +52,7 @@ def wait_for_step(process, step):
 
 
 def mpirun(count, *words):
-    return ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(count), *words]
+    return [*MPIRUN, "-n", str(count), *words]
 
 
 def hashes(text):
