@@ -1,6 +1,11 @@
 # Sources compiled together: several of a folder as one text, so that what they include and instantiate alike is
 # compiled once.
 option(NANO_UNITY "Compile several sources of a folder as one: less to do for all, more for who changes one" ON)
+if(NANO_UNITY)
+  # A group is taken from its library as a whole; what of it nothing calls is left out when it is linked.
+  add_compile_options(-ffunction-sections -fdata-sections)
+  add_link_options(LINKER:--gc-sections)
+endif()
 
 # nano_unity(NAME): up to six of a folder's sources of a target are compiled as one. What these keep to themselves has
 # one name space: names must differ, and namespaces that they use must not clash. A source with options of its own, or
@@ -41,4 +46,10 @@ endfunction()
 # nano_apart(SOURCES...): sources of this folder that are compiled alone; to be called before their target is made.
 function(nano_apart)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
+# nano_closed(NAME): a module that shows nothing of the static libraries in it, so that what it does not call of their
+# groups is left out.
+function(nano_closed name)
+  target_link_options(${name} PRIVATE LINKER:--exclude-libs,ALL)
 endfunction()

@@ -34,8 +34,8 @@ constexpr int64_t smallBlock = 128;
 constexpr int64_t largestBlock = 1024;
 /// Threads of a block whose row is too long for registers: several blocks on a multiprocessor, so
 /// that one computes while another waits for memory. Rows longer than `longRow`, which in bf16 are
-/// too long for shared memory too, have as many as there can be: of one block a multiprocessor the
-/// rows stay in the second-level cache until they are read again. So has a row that is alone.
+/// too long for shared memory too, and a row that is alone have as many as there can be: of one
+/// block a multiprocessor the rows stay in the second-level cache until they are read again.
 constexpr int64_t longRowBlock = 256, longRow = 100 * 1024;
 /// Threads of all blocks on a multiprocessor whose shared memory keeps long rows: with more of them
 /// a thread has too few registers for several loads in flight.
