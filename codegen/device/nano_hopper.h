@@ -271,9 +271,9 @@ enum class Major : int { K = 0, MN = 1 };
 
 /// sum ← A · B, plus sum when `accumulate`, by a warpgroup: A is 64 × K, B is K × 2 · Sums; K is 16
 /// for bf16 and 32 for f8 types (wgmma.mma_async). Sums is 32, 64, 96 or 128, and of bf16 in the
-/// first form 16 too. sum[4j + i] of a thread of warp w: row 16 · (w % 4) + group + (i < 2 ? 0 : 8),
-/// column 8j + 2 · pair + i % 2. The first form takes A from shared memory, the second from registers,
-/// each warp its 16 rows as in matrixMultiply.
+/// first form 16 too. sum[4j + i] of a thread of warp w: row 16 · (w % 4) + group + (i < 2 ? 0 :
+/// 8), column 8j + 2 · pair + i % 2. The first form takes A from shared memory, the second from
+/// registers, each warp its 16 rows as in matrixMultiply.
 template <typename A, typename B, Major MajorA = Major::K, Major MajorB = Major::K, int Sums>
 NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], uint64_t a, uint64_t b, bool accumulate);
 template <typename A, typename B, Major MajorB = Major::K, int Sums>
@@ -285,8 +285,7 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], u
   "+f"(sum[I]), "+f"(sum[I + 1]), "+f"(sum[I + 2]), "+f"(sum[I + 3]), "+f"(sum[I + 4]),            \
       "+f"(sum[I + 5]), "+f"(sum[I + 6]), "+f"(sum[I + 7])
 #define NANO_SUMS32(I) NANO_SUMS8(I), NANO_SUMS8(I + 8), NANO_SUMS8(I + 16), NANO_SUMS8(I + 24)
-#define NANO_LIST16                                                                                \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define NANO_LIST16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define NANO_LIST0                                                                                 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                         \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"

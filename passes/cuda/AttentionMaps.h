@@ -36,10 +36,10 @@ inline llvm::SmallVector<kernel::TensorMapAttr> mapsOfAttention(const nano::Atte
                                                                 llvm::ArrayRef<mlir::Value> ins,
                                                                 llvm::ArrayRef<int64_t> positions,
                                                                 bool isGrad) {
-  const nano::AttentionBoxes boxes =
-      isGrad ? nano::AttentionBoxes{nano::attentionGradBoxRows(shape),
-                                    nano::attentionGradBoxRows(shape)}
-             : nano::attentionBoxes(shape);
+  const nano::AttentionBoxes boxes = isGrad
+                                         ? nano::AttentionBoxes{nano::attentionGradBoxRows(shape),
+                                                                nano::attentionGradBoxRows(shape)}
+                                         : nano::attentionBoxes(shape);
   llvm::SmallVector<kernel::TensorMapAttr> maps;
   for (int i : {0, 1, 2})
     maps.push_back(mapOfHeads(ins[i], positions[i], i == 0 ? boxes.queries : boxes.keys));
