@@ -103,6 +103,14 @@ Result<std::string> compileSource(const NvrtcApi &nvrtc, const plan::Source &sou
   return cubin;
 }
 
+std::string compilerKey(const NvrtcApi &nvrtc, const std::string &architecture) {
+  const std::string version = nvrtcVersion(nvrtc);
+  std::vector<std::string_view> parts = {"nano kernel 1", version, architecture};
+  for (const char *option : optionsOf(nvrtc))
+    parts.emplace_back(option);
+  return BuildCache::keyOf(parts);
+}
+
 /// Bytes of a source and of the headers that it includes, each once.
 static size_t sizeWithHeaders(const plan::Source &source,
                               const std::vector<const plan::Source *> &headers) {
@@ -141,10 +149,8 @@ Result<KernelCode> compileKernels(const plan::Plan &plan, const NvrtcApi &nvrtc,
   std::stable_sort(sources.begin(), sources.end(),
                    [&](const auto *a, const auto *b) { return sizes[a] > sizes[b]; });
 
-  std::string version = nvrtcVersion(nvrtc);
-  std::vector<std::string_view> common = {"nano kernel 1", version, options.architecture};
-  for (const char *option : optionsOf(nvrtc))
-    common.emplace_back(option);
+  const std::string compiler = compilerKey(nvrtc, options.architecture);
+  std::vector<std::string_view> common = {compiler};
   for (const plan::Source *header : headers) {
     common.emplace_back(header->name);
     common.emplace_back(header->text);

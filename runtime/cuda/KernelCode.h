@@ -36,6 +36,10 @@ Result<std::string> compileSource(const NvrtcApi &nvrtc, const plan::Source &sou
                                   const std::vector<const plan::Source *> &headers,
                                   const std::string &architecture);
 
+/// What a cubin of compileSource is made by: compiler, options and architecture. A part of the key
+/// of every cubin that is kept.
+std::string compilerKey(const NvrtcApi &nvrtc, const std::string &architecture);
+
 /// The source of every kernel that the plan's programs launch, compiled or from the cache.
 /// BadInput: a source does not compile; the message names it and the model lines of its kernel.
 Result<KernelCode> compileKernels(const plan::Plan &plan, const NvrtcApi &nvrtc, BuildCache &cache,

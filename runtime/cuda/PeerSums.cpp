@@ -15,8 +15,7 @@ constexpr unsigned threads = 512; ///< as in the text
 
 PeerSums::PeerSums(Gpu &gpu, const NvrtcApi &nvrtc, BuildCache &cache) : gpu(gpu) {
   const std::string architecture = architectureOf(gpu.major, gpu.minor);
-  const std::string key =
-      BuildCache::keyOf({"nano sums 1", nvrtcVersion(nvrtc), architecture, source().text});
+  const std::string key = BuildCache::keyOf({compilerKey(nvrtc, architecture), source().text});
   std::optional<std::string> cubin = cache.find(key);
   if (!cubin) {
     Result<std::string> made = compileSource(nvrtc, source(), {}, architecture);
