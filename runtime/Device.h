@@ -106,6 +106,13 @@ public:
   virtual Status write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) = 0;
   /// Makes buffer `buffer` zero, as `write` would.
   virtual Status clear(uint32_t buffer) = 0;
+  /// Gives `count` elements of a state in its buffer, from element `first` on, their initial values
+  /// by this seed (`initializeStates`), as `write` would. False where this device leaves it to the
+  /// caller.
+  virtual Result<bool> fill(const plan::State &state, uint64_t seed, uint64_t first,
+                            uint64_t count) {
+    return false;
+  }
   /// Copies `bytes` bytes out of buffer `buffer` at byte `offset`; waits for the programs started
   /// so far.
   virtual Status read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) = 0;

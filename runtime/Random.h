@@ -34,6 +34,8 @@ class Random {
 public:
   Random(uint64_t seed, std::string_view name);
 
+  /// h, which all of the name that the numbers depend on is.
+  uint64_t hashOfName() const { return name; }
   /// u of element `index`, in (0, 1).
   double unit(uint64_t index) const;
   /// Elements first, first + 1, … of the uniform distribution over [low, high), before rounding to

@@ -122,7 +122,10 @@ Status Start::write(const plan::Plan &plan, const Seat &seat, Device &device, in
                           });
   if (!checkpoint && !isComplete)
     roles.push_back(Role::Parameter);
-  if (Status status = initializeStates(plan, seat, roles, options.seed, threads, write, clear, say);
+  const FillState fill = [&](const plan::State &state, uint64_t seed, uint64_t first,
+                             uint64_t count) { return device.fill(state, seed, first, count); };
+  if (Status status =
+          initializeStates(plan, seat, roles, options.seed, threads, write, clear, say, fill);
       !status)
     return status;
   auto load = [&](const TensorSource &stored, Role role) {

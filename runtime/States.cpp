@@ -229,8 +229,9 @@ std::vector<const plan::State *> statesOf(const plan::Plan &plan, plan::State::R
 
 Status initializeStates(const plan::Plan &plan, const Seat &seat,
                         const std::vector<plan::State::Role> &roles, uint64_t seed, int threads,
-                        const WriteState &write, const ClearState &clear, const Say &say) {
-  std::vector<StatePiece> pieces;
+                        const WriteState &write, const ClearState &clear, const Say &say,
+                        const FillState &fill) {
+  std::vector<StateRun> runs;
   for (plan::State::Role role : roles) {
     for (const plan::State *state : statesOf(plan, role)) {
       if (Status status = checkInit(*state); !status)
@@ -241,14 +242,24 @@ Status initializeStates(const plan::Plan &plan, const Seat &seat,
       if (zero || state->sharding) // the padding
         if (Status status = clear(*state); !status)
           return status;
-      if (zero)
-        continue;
-      const uint64_t size = plan::sizeOf(state->type);
-      for (const StateRun &run : heldRuns({state}, seat))
-        for (uint64_t at = 0; at < run.count * size; at += pieceBytes)
-          pieces.push_back(
-              {state, run.local * size + at, std::min(pieceBytes, run.count * size - at)});
+      if (!zero)
+        for (const StateRun &run : heldRuns({state}, seat))
+          runs.push_back(run);
     }
+  }
+  std::vector<StatePiece> pieces;
+  for (const StateRun &run : runs) {
+    if (fill) {
+      Result<bool> isFilled = fill(*run.state, seed, run.local, run.count);
+      if (!isFilled)
+        return isFilled.error();
+      if (*isFilled)
+        continue;
+    }
+    const uint64_t size = plan::sizeOf(run.state->type);
+    for (uint64_t at = 0; at < run.count * size; at += pieceBytes)
+      pieces.push_back(
+          {run.state, run.local * size + at, std::min(pieceBytes, run.count * size - at)});
   }
   PieceMaker maker(plan, pieces, seed, threads);
   for (size_t i = 0; i < pieces.size(); ++i) {

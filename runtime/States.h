@@ -25,6 +25,11 @@ using WriteState = std::function<Status(const plan::State &state, uint64_t offse
 /// Makes all of a state zero.
 using ClearState = std::function<Status(const plan::State &state)>;
 
+/// Gives elements of a state their initial values where it lives: `count` of them from element
+/// `first` of what is held. False: it was left undone. May be empty.
+using FillState = std::function<Result<bool>(const plan::State &state, uint64_t seed,
+                                             uint64_t first, uint64_t count)>;
+
 /// Hears what a rank is at, for others that wait for it: "reading 'x' from a/params.safetensors".
 /// May be empty.
 using Say = std::function<void(const std::string &what)>;
@@ -40,11 +45,13 @@ inline bool isCopy(const plan::State &state) {
 
 /// Writes the initial values of the rank's part of all states of the given roles (`Random.h` has
 /// the formulas; the seed and the state's name are the keys), in the order given, those that start
-/// at zero before the others; copies are left to `copyStates`. `threads` threads make the values.
+/// at zero before the others, then those that `fill` fills; copies are left to `copyStates`.
+/// `threads` threads make the values.
 /// BadInput when an 8-bit float state is to start at something else than zero.
 Status initializeStates(const plan::Plan &plan, const Seat &seat,
                         const std::vector<plan::State::Role> &roles, uint64_t seed, int threads,
-                        const WriteState &write, const ClearState &clear, const Say &say = {});
+                        const WriteState &write, const ClearState &clear, const Say &say = {},
+                        const FillState &fill = {});
 
 /// Writes states that start as copies, in an order in which each finds its source, from what that
 /// holds by now: after the others have their values, from wherever. A transposed one needs its

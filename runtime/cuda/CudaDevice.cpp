@@ -3,6 +3,7 @@
 #include "base/Target.h"
 #include "runtime/Candidates.h"
 #include "runtime/cuda/Energy.h"
+#include "runtime/cuda/OwnKernels.h"
 #include "runtime/cuda/PeerCollectives.h"
 #include "runtime/cuda/Rates.h"
 #include "runtime/plan/Messages.h"
@@ -51,16 +52,32 @@ CudaDevice::create(const plan::Plan &plan, Communicator &communicator, const Dev
 }
 
 /// Ranks that see the same GPUs find the kernels in the cache that the first of them fills.
-KernelCode CudaDevice::compile(const std::string &cacheFolder) {
+CudaDevice::Code CudaDevice::compile(const std::string &cacheFolder) {
   CompileOptions compileOptions = {architectureOf(gpu.major, gpu.minor),
                                    options.threads > 0
                                        ? options.threads
                                        : std::max(1, int(std::thread::hardware_concurrency()))};
   BuildCache cache(cacheFolder, ".cubin", options.report);
-  auto compileAll = [&]() -> Result<KernelCode> {
-    if (plan.kernels.empty())
-      return KernelCode();
-    return compileKernels(plan, *apis.nvrtc, cache, compileOptions);
+  auto compileAll = [&]() -> Result<Code> {
+    std::future<Result<std::string>> compilingDraws;
+    if (apis.nvrtc && Draws::areIn(plan))
+      compilingDraws = std::async(std::launch::async, [&] {
+        return ownCubin(Draws::text, *apis.nvrtc, cache, compileOptions.architecture);
+      });
+    Code made;
+    if (!plan.kernels.empty()) {
+      Result<KernelCode> kernels = compileKernels(plan, *apis.nvrtc, cache, compileOptions);
+      if (!kernels)
+        return kernels.error();
+      made.kernels = std::move(*kernels);
+    }
+    if (compilingDraws.valid()) {
+      Result<std::string> cubin = compilingDraws.get();
+      if (!cubin)
+        return cubin.error();
+      made.draws = std::move(*cubin);
+    }
+    return made;
   };
   const bool isAlone = communicator.world() == 1;
   auto meet = [&] {
@@ -70,7 +87,7 @@ KernelCode CudaDevice::compile(const std::string &cacheFolder) {
       throw Failure{status.error()};
   };
   // They compile while the context and the memory are made.
-  std::future<Result<KernelCode>> compiling;
+  std::future<Result<Code>> compiling;
   if (placement.isFirstHere)
     compiling = std::async(std::launch::async, compileAll);
   gpu.activate();
@@ -78,7 +95,7 @@ KernelCode CudaDevice::compile(const std::string &cacheFolder) {
   allocate();
   if (!placement.isFirstHere)
     meet();
-  Result<KernelCode> compiled = placement.isFirstHere ? compiling.get() : compileAll();
+  Result<Code> compiled = placement.isFirstHere ? compiling.get() : compileAll();
   if (!compiled)
     throw Failure{compiled.error()};
   if (placement.isFirstHere)
@@ -88,10 +105,10 @@ KernelCode CudaDevice::compile(const std::string &cacheFolder) {
 }
 
 void CudaDevice::prepare(const std::string &cacheFolder) {
-  KernelCode compiled = compile(cacheFolder);
-  code.compiled = compiled.compiled;
-  code.cached = compiled.cached;
-  code.seconds = compiled.seconds;
+  const Code compiled = compile(cacheFolder);
+  code.compiled = compiled.kernels.compiled;
+  code.cached = compiled.kernels.cached;
+  code.seconds = compiled.kernels.seconds;
   if (products) {
     tuning = Tuning::open(options.tuneFile, gpu.name + ", cuBLASLt " + products->version(),
                           options.report, options.tune);
@@ -102,7 +119,9 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
   const bool tunes = options.tune && communicator.rank() == 0;
   if (!tunes)
     shareTuning();
-  loadKernels(compiled);
+  loadKernels(compiled.kernels);
+  if (!compiled.draws.empty())
+    draws.emplace(gpu, compiled.draws);
   phases.end("kernel_modules");
   for (const plan::Program &program : plan.programs)
     prepareProgram(program);

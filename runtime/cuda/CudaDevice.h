@@ -4,6 +4,7 @@
 
 #include "runtime/Device.h"
 #include "runtime/cuda/Collectives.h"
+#include "runtime/cuda/Draws.h"
 #include "runtime/cuda/Gpu.h"
 #include "runtime/cuda/KernelCode.h"
 #include "runtime/cuda/Matmul.h"
@@ -52,6 +53,8 @@ public:
 
   Status write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) override;
   Status clear(uint32_t buffer) override;
+  Result<bool> fill(const plan::State &state, uint64_t seed, uint64_t first,
+                    uint64_t count) override;
   Status read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) override;
   Status readLater(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) override;
   Status run(const std::string &program) override;
@@ -125,8 +128,14 @@ private:
   CudaDevice(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options,
              const Apis &apis, const Placement &placement, Phases startTimes);
 
+  /// Cubins of the plan's kernels, and of those that fill states; empty where it has no such ones.
+  struct Code {
+    KernelCode kernels;
+    std::string draws;
+  };
+
   void prepare(const std::string &cacheFolder);
-  KernelCode compile(const std::string &cacheFolder);
+  Code compile(const std::string &cacheFolder);
   void allocate();
   void joinRanks(const std::string &cacheFolder);
   void joinPeers(uint64_t besideBytes, const std::string &cacheFolder);
@@ -218,6 +227,7 @@ private:
   Gpu gpu;
   Phases phases;
   std::unique_ptr<Products> products;
+  std::optional<Draws> draws; ///< where the plan has states that it fills
   std::optional<Tuning> tuning;
   KernelCode code;                   ///< after loading, the counts only
   std::vector<CUfunction> functions; ///< by kernel

@@ -423,6 +423,18 @@ Status CudaDevice::clear(uint32_t buffer) {
   });
 }
 
+Result<bool> CudaDevice::fill(const plan::State &state, uint64_t seed, uint64_t first,
+                              uint64_t count) {
+  if (!draws || !Draws::takes(state))
+    return false;
+  const uint64_t size = plan::sizeOf(state.type);
+  Status status = guarded([&] {
+    draws->enqueue(state, seed, first, count, rangeOf(state.buffer, first * size, count * size),
+                   streams[0]);
+  });
+  return status ? Result<bool>(true) : status.error();
+}
+
 Status CudaDevice::readLater(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) {
   return guarded([&] { staging->readLater(rangeOf(buffer, offset, bytes), data, bytes); });
 }

@@ -23,12 +23,14 @@ constexpr const char *commonOptions[] = {"--std=c++20", "--device-as-default-exe
 /// one text at a time, whatever threads ask. Since NVRTC 13.
 constexpr const char *withoutRuntime = "--minimal";
 
-std::vector<const char *> optionsOf(const NvrtcApi &nvrtc) {
+std::vector<const char *> optionsOf(const NvrtcApi &nvrtc, Fusing fusing) {
   std::vector<const char *> options(std::begin(commonOptions), std::end(commonOptions));
   int major = 0, minor = 0;
   nvrtc.nvrtcVersion(&major, &minor);
   if (major >= 13)
     options.push_back(withoutRuntime);
+  if (fusing == Fusing::Off)
+    options.push_back("--fmad=false");
   return options;
 }
 
@@ -70,8 +72,8 @@ std::string nvrtcVersion(const NvrtcApi &nvrtc) {
 
 Result<std::string> compileSource(const NvrtcApi &nvrtc, const plan::Source &source,
                                   const std::vector<const plan::Source *> &headers,
-                                  const std::string &architecture) {
-  std::vector<const char *> texts, names, options = optionsOf(nvrtc);
+                                  const std::string &architecture, Fusing fusing) {
+  std::vector<const char *> texts, names, options = optionsOf(nvrtc, fusing);
   for (const plan::Source *header : headers) {
     texts.push_back(header->text.c_str());
     names.push_back(header->name.c_str());
@@ -103,10 +105,10 @@ Result<std::string> compileSource(const NvrtcApi &nvrtc, const plan::Source &sou
   return cubin;
 }
 
-std::string compilerKey(const NvrtcApi &nvrtc, const std::string &architecture) {
+std::string compilerKey(const NvrtcApi &nvrtc, const std::string &architecture, Fusing fusing) {
   const std::string version = nvrtcVersion(nvrtc);
   std::vector<std::string_view> parts = {"nano kernel 1", version, architecture};
-  for (const char *option : optionsOf(nvrtc))
+  for (const char *option : optionsOf(nvrtc, fusing))
     parts.emplace_back(option);
   return BuildCache::keyOf(parts);
 }

@@ -31,14 +31,18 @@ std::string architectureOf(int major, int minor);
 /// "13.0".
 std::string nvrtcVersion(const NvrtcApi &nvrtc);
 
+/// Whether a product and a sum may be rounded once, together.
+enum class Fusing { On, Off };
+
 /// One source's cubin. BadInput with the compiler's first error, which names file and line.
 Result<std::string> compileSource(const NvrtcApi &nvrtc, const plan::Source &source,
                                   const std::vector<const plan::Source *> &headers,
-                                  const std::string &architecture);
+                                  const std::string &architecture, Fusing fusing = Fusing::On);
 
 /// What a cubin of compileSource is made by: compiler, options and architecture. A part of the key
 /// of every cubin that is kept.
-std::string compilerKey(const NvrtcApi &nvrtc, const std::string &architecture);
+std::string compilerKey(const NvrtcApi &nvrtc, const std::string &architecture,
+                        Fusing fusing = Fusing::On);
 
 /// The source of every kernel that the plan's programs launch, compiled or from the cache.
 /// BadInput: a source does not compile; the message names it and the model lines of its kernel.

@@ -19,7 +19,22 @@ nano::Result<std::unique_ptr<nano::cuda::CudaDevice>> create(const nano::plan::P
   using namespace nano;
   cuda::Apis apis;
   Phases phases;
-  // A library of half a gigabyte: its loading runs beside the driver's start.
+  Result<const cuda::DriverApi *> driver = cuda::loadDriver();
+  if (!driver)
+    return driver.error();
+  apis.driver = *driver;
+  // The driver's start opens libraries too, and the loader opens one at a time: the large ones come
+  // after it. What is wrong with it hears who looks for GPUs.
+  (void)apis.driver->cuInit(0);
+  phases.end("driver");
+  if (!plan.kernels.empty()) {
+    Result<const cuda::NvrtcApi *> nvrtc = cuda::loadNvrtc();
+    if (!nvrtc)
+      return nvrtc.error();
+    apis.nvrtc = *nvrtc;
+  }
+  phases.end("libraries");
+  // A library of half a gigabyte: its loading runs beside the making of the context.
   std::future<void> loading, counting;
   if (hasProducts(plan))
     loading = std::async(std::launch::async, [] { (void)cuda::loadCublasLt(); });
@@ -28,17 +43,6 @@ nano::Result<std::unique_ptr<nano::cuda::CudaDevice>> create(const nano::plan::P
     if (Result<const cuda::NvmlApi *> nvml = cuda::loadNvml())
       (void)(*nvml)->nvmlInit_v2();
   });
-  Result<const cuda::DriverApi *> driver = cuda::loadDriver();
-  if (!driver)
-    return driver.error();
-  apis.driver = *driver;
-  if (!plan.kernels.empty()) {
-    Result<const cuda::NvrtcApi *> nvrtc = cuda::loadNvrtc();
-    if (!nvrtc)
-      return nvrtc.error();
-    apis.nvrtc = *nvrtc;
-  }
-  phases.end("libraries");
   return cuda::CudaDevice::create(plan, communicator, options, apis, BuildCache::defaultFolder(),
                                   phases);
 }

@@ -1,9 +1,9 @@
-// Sums of parts: the kernels' text, and their launch.
+// Sums of parts: the kernels of nano_sums.cu, and their launch.
 #include "runtime/cuda/PeerSums.h"
 #include "runtime/cuda/KernelCode.h"
+#include "runtime/cuda/OwnKernels.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 
 namespace nano::cuda {
@@ -14,17 +14,10 @@ constexpr unsigned threads = 512; ///< as in the text
 } // namespace
 
 PeerSums::PeerSums(Gpu &gpu, const NvrtcApi &nvrtc, BuildCache &cache) : gpu(gpu) {
-  const std::string architecture = architectureOf(gpu.major, gpu.minor);
-  const std::string key = BuildCache::keyOf({compilerKey(nvrtc, architecture), source().text});
-  std::optional<std::string> cubin = cache.find(key);
-  if (!cubin) {
-    Result<std::string> made = compileSource(nvrtc, source(), {}, architecture);
-    if (!made)
-      throw Failure{made.error()};
-    cubin = std::move(*made);
-    cache.store(key, *cubin);
-  }
-  CUmodule module = gpu.load(*cubin, source().name);
+  Result<std::string> cubin = ownCubin(text, nvrtc, cache, architectureOf(gpu.major, gpu.minor));
+  if (!cubin)
+    throw Failure{cubin.error()};
+  CUmodule module = gpu.load(*cubin, text);
   gpu.check(gpu.api.cuModuleGetFunction(&f32, module, "nano_sum_f32"), "cuModuleGetFunction");
   gpu.check(gpu.api.cuModuleGetFunction(&bf16, module, "nano_sum_bf16"), "cuModuleGetFunction");
 }

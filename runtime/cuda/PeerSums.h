@@ -13,9 +13,8 @@ namespace nano::cuda {
 /// f32 and rounded once.
 class PeerSums {
 public:
-  /// The kernels' text, `nano_sum_f32` and `nano_sum_bf16`; each takes a Parts.
-  static const plan::Source &source();
-  /// One member's sum. Addresses, and numbers of elements and bytes.
+  static constexpr const char *text = "runtime/cuda/nano_sums.cu"; ///< of ownTexts
+  /// One member's sum, what the kernels take. Addresses, and numbers of elements and bytes.
   struct Parts {
     uint64_t own, others; ///< this member's part; those of the others, by place
     uint64_t to;          ///< may be `own`

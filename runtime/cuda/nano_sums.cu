@@ -1,22 +1,14 @@
 // Sums of what the members of a collective's set have, in the order of their places: f32 as it is,
 // bf16 in f32 and rounded once. The runtime compiles this text with NVRTC; see PeerSums.h.
+#include "runtime/cuda/nano_bf16.h"
+
 using u16 = unsigned short;
-using u32 = unsigned;
 using u64 = unsigned long long;
 
 /// PeerSums::Parts.
 struct Parts {
   u64 own, others, to, count, stride, place, members;
 };
-
-inline float wide(float value) { return value; }
-inline float wide(u16 half) { return __uint_as_float(u32(half) << 16); }
-inline void narrow(float value, float &to) { to = value; }
-inline void narrow(float value, u16 &to) {
-  const u32 bits = __float_as_uint(value);
-  to = u16((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40
-                                            : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 template <typename T, int N> struct alignas(N * sizeof(T)) Pack {
   T values[N];

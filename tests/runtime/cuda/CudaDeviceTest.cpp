@@ -1,6 +1,7 @@
 // The device on the fake driver: what it computes, the order of what it calls, and its errors.
 #include "tests/runtime/Expect.h"
 #include "tests/runtime/cuda/DeviceTest.h"
+#include "tests/runtime/cuda/Draws.h"
 #include "tests/runtime/cuda/FakeCuda.h"
 
 #include <deque>
@@ -79,6 +80,17 @@ TEST_F(CudaDeviceTest, RunsAPlan) {
   device.reset();
   EXPECT_EQ(fake.allocations, 0);
   EXPECT_EQ(fake.objects, 0);
+}
+
+TEST_F(CudaDeviceTest, FillsStates) {
+  test::runDraws(fake);
+  const plan::Plan plan = test::planOfDraws(1000);
+  auto device = make(plan);
+  ASSERT_TRUE(device);
+  test::checkDraws(*device, plan);
+  Result<bool> outside = device->fill(plan.states[0], 0, 990, 11);
+  ASSERT_FALSE(outside);
+  EXPECT_EQ(outside.error().message, "buffer 'x' has 4000 bytes, not 44 at offset 3960");
 }
 
 TEST_F(CudaDeviceTest, ComputesProductsOfEveryLayout) {

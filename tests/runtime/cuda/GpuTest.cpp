@@ -1,6 +1,7 @@
 // The device on a GPU, against the same results as on the fake; skipped where there is none.
 #include "tests/runtime/cuda/BlockProducts.h"
 #include "tests/runtime/cuda/DeviceTest.h"
+#include "tests/runtime/cuda/Draws.h"
 
 namespace nano::cuda {
 namespace {
@@ -42,6 +43,13 @@ TEST_F(GpuTest, KernelsMovesAndStreams) {
     ASSERT_TRUE(device);
     checkSmallPlan(*device, 1000003, 6);
   }
+}
+
+TEST_F(GpuTest, FillsStatesAsTheHostDoes) {
+  const plan::Plan plan = test::planOfDraws(3000001);
+  auto device = make(plan);
+  ASSERT_TRUE(device);
+  test::checkDraws(*device, plan);
 }
 
 TEST_F(GpuTest, GraphsComputeWhatSingleCommandsDo) {

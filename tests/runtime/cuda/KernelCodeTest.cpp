@@ -1,4 +1,6 @@
 // Compiling with the machine's NVRTC, and the cache of what was compiled.
+#include "runtime/cuda/Draws.h"
+#include "runtime/cuda/OwnKernels.h"
 #include "runtime/cuda/PeerSums.h"
 #include "tests/runtime/Expect.h"
 #include "tests/runtime/cuda/DeviceTest.h"
@@ -65,11 +67,20 @@ TEST_F(KernelCodeTest, CompilesOnceForEachThingThatMatters) {
   EXPECT_TRUE(reported.empty());
 }
 
-TEST_F(KernelCodeTest, CompilesTheRuntimesOwnSums) {
-  Result<std::string> cubin = compileSource(*nvrtc, PeerSums::source(), {}, "sm_90a");
-  ASSERT_TRUE(cubin) << cubin.error().message;
-  EXPECT_CONTAINS(*cubin, "nano_sum_f32");
-  EXPECT_CONTAINS(*cubin, "nano_sum_bf16");
+TEST_F(KernelCodeTest, CompilesTheRuntimesOwnKernels) {
+  BuildCache cache(folder, ".cubin", nullptr);
+  const std::map<const char *, std::vector<const char *>> kernels = {
+      {PeerSums::text, {"nano_sum_f32", "nano_sum_bf16"}},
+      {Draws::text,
+       {"nano_normal_f32", "nano_normal_bf16", "nano_uniform_f32", "nano_uniform_bf16"}}};
+  for (const auto &[text, names] : kernels) {
+    Result<std::string> cubin = ownCubin(text, *nvrtc, cache, "sm_90a");
+    ASSERT_TRUE(cubin) << cubin.error().message;
+    for (const char *name : names)
+      EXPECT_CONTAINS(*cubin, name);
+    EXPECT_TRUE(*ownCubin(text, *nvrtc, cache, "sm_90a") == *cubin); // from the cache
+  }
+  EXPECT_EQ(entries().size(), 2u);
 }
 
 TEST_F(KernelCodeTest, CompilesWhatProgramsLaunch) {

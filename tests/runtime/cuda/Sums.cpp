@@ -3,6 +3,7 @@
 
 #include "runtime/NumberFormats.h"
 #include "runtime/cuda/PeerSums.h"
+#include "tests/runtime/cuda/HostKernels.h"
 
 #include <bit>
 #include <cmath>
@@ -13,27 +14,14 @@
 namespace nano::test {
 namespace {
 
-struct Index {
-  unsigned x = 0;
-};
-Index blockIdx, blockDim, threadIdx, gridDim;
-
-float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
-unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
-
-#undef __global__ // of CUDA's headers
-#define __global__
-#define __launch_bounds__(threads)
 #include "runtime/cuda/nano_sums.cu"
 
 void run(const FakeCuda::Launch &launch) {
   Parts parts = {};
   std::memcpy(&parts, launch.parameter.data(), sizeof parts);
-  gridDim.x = launch.blocks;
-  blockDim.x = launch.threads;
-  for (blockIdx.x = 0; blockIdx.x < launch.blocks; ++blockIdx.x)
-    for (threadIdx.x = 0; threadIdx.x < launch.threads; ++threadIdx.x)
-      launch.kernel == "nano_sum_bf16" ? nano_sum_bf16(parts) : nano_sum_f32(parts);
+  asEachThread(launch.blocks, launch.threads, [&] {
+    launch.kernel == "nano_sum_bf16" ? nano_sum_bf16(parts) : nano_sum_f32(parts);
+  });
 }
 
 template <typename T> uint64_t addressOf(const T *values) {
