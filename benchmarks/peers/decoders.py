@@ -22,26 +22,27 @@ BACKENDS = {
 
 
 def allow(attention):
-    """Leaves scaled_dot_product_attention the choice of one kind, or of all of them for "any", in
-    this process, on every device."""
+    """Leaves scaled_dot_product_attention the choice of one kind, or of all of them for another name,
+    in this process, on every device."""
     for name, enable in BACKENDS.items():
-        enable(attention in (name, "any"))
+        enable(attention == name or attention not in BACKENDS)
 
 
 class Optimizers:
-    """AdamW on f32 parameters, after clipping by the norm of all gradients. Where the model's
-    weights are to be bf16, they become so here, and the f32 masters stay here."""
+    """AdamW on those parameters, f32, that are not frozen, after clipping by the norm of all gradients.
+    Where the model's weights are to be bf16, they become so here, and the f32 masters stay here."""
 
     def __init__(self, model, ways, compiled):
         self.sizes = model.sizes
-        named = dict(model.named_parameters())
+        self.named = dict(model.named_parameters())
+        named = {name: weight for name, weight in self.named.items() if weight.requires_grad}
         self.masters = named
         if ways.weights != AUTOCAST:
             self.masters = {
                 name: nn.Parameter(parameter.detach().clone()) for name, parameter in named.items()
             }
             model.to(model.compute)
-        self.weights = list(model.parameters())
+        self.weights = list(named.values())
         self.adam = torch.optim.AdamW(
             [
                 {
@@ -73,8 +74,8 @@ class Optimizers:
                 torch._foreach_copy_(self.weights, masters)
 
     def parameters(self):
-        """{name: tensor} in f32."""
-        return self.masters
+        """{name: tensor}, in f32 what is not frozen."""
+        return {**self.named, **self.masters}
 
 
 def learning_rate(step, sizes):

@@ -8,8 +8,8 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
+from masks import FlexAttention, document_starts
 from muon import Muon
 from sizes import BLOCK, Gpt124m, first_line
 
@@ -22,71 +22,23 @@ def norm(x):
     return F.rms_norm(x, (x.size(-1),), eps=torch.finfo(torch.float32).eps)
 
 
-def document_starts(tokens, eos):
-    """For every position of tokens [T] the position where its document starts, int64 [T]."""
-    position = torch.arange(len(tokens), device=tokens.device)
-    return torch.where(tokens == eos, position, 0).cummax(0).values
-
-
-def block_lists(start, window):
-    """Which blocks of keys the blocks of queries read: (partly, wholly), bool [n, n] each, for the
-    document starts [T] and a window in blocks (a tensor, so that it may change from step to step).
-
-    A block's first query looks back farthest and its last query least far, so the blocks that
-    some query sees and those that all of them see are two intervals that end at the diagonal."""
-    ends = start.view(-1, BLOCK)
-    index = torch.arange(len(ends), device=start.device)
-    query, key = index[:, None], index[None, :]
-    seen = (key >= ends[:, :1] // BLOCK) & (key > query - window) & (key <= query)
-    whole = seen & (key * BLOCK >= ends[:, -1:]) & (key < query)
-    return seen & ~whole, whole
-
-
-def ordered(blocks):
-    """A bool [n, n] as flex_attention takes it: (how many in each row, their columns first)."""
-    columns = blocks.int().argsort(dim=-1, descending=True, stable=True)
-    return blocks.sum(-1, dtype=torch.int32)[None, None], columns.int()[None, None]
-
-
-def mask_rule(start):
-    """flex_attention's rule inside of a block that is read in part; the window is whole blocks."""
-    return lambda batch, head, q, k: (k <= q) & (k >= start[q])
-
-
-class FlexAttention:
-    """Attention by flex_attention. `window` is a tensor of one int."""
-
-    def __init__(self, tokens, sizes, window):
-        start = document_starts(tokens, sizes.eos_token)
-        self.long = self.mask(start, window)
-        self.short = self.mask(start, (window // 2).clamp(min=1))
-
-    @staticmethod
-    def mask(start, window):
-        partly, wholly = block_lists(start, window)
-        return BlockMask.from_kv_blocks(
-            *ordered(partly), *ordered(wholly), BLOCK_SIZE=BLOCK, mask_mod=mask_rule(start)
-        )
-
-    def attend(self, q, k, v, is_long):
-        """q, k, v: [T, H, Dh]; returns the same."""
-        q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
-        mask = self.long if is_long else self.short
-        return flex_attention(q, k, v, block_mask=mask, scale=SCALE)[0].transpose(0, 1)
+def flex(start, window):
+    """flex_attention over a document's keys within a window, a tensor of one int."""
+    block = torch.arange(len(start), device=start.device) // BLOCK
+    return FlexAttention(start.maximum((block - window + 1) * BLOCK))
 
 
 class BlockAttention:
     """The same attention in plain operations: every block of queries against the blocks of its
     window. `window` is a Python int: a change of it compiles again."""
 
-    def __init__(self, tokens, sizes, window):
-        self.start = document_starts(tokens, sizes.eos_token).view(-1, 1, BLOCK, 1)
-        self.window = window
+    def __init__(self, start, window):
+        self.start, self.window = start.view(-1, 1, BLOCK, 1), window
 
-    def attend(self, q, k, v, is_long):
+    def attend(self, q, k, v, scale):
         """q, k, v: [T, H, Dh]; returns the same."""
         length, blocks = len(q), len(q) // BLOCK
-        window = min(self.window if is_long else max(self.window // 2, 1), blocks)
+        window = min(self.window, blocks)
         index = torch.arange(blocks, device=q.device)
         first = (index - window + 1) * BLOCK  # negative: before the sequence, hidden below
         key = first[:, None] + torch.arange(window * BLOCK, device=q.device)
@@ -96,11 +48,11 @@ class BlockAttention:
         gathered = key.clamp(min=0)
         q = q.view(blocks, BLOCK, *q.shape[1:]).transpose(1, 2)
         k, v = (x[gathered].transpose(1, 2) for x in (k, v))
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=SCALE)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=scale)
         return y.transpose(1, 2).reshape(length, *y.shape[1:2], y.shape[-1])
 
 
-ATTENTION = {"flex": FlexAttention, "blocks": BlockAttention}
+ATTENTION = {"flex": flex, "blocks": BlockAttention}
 
 
 class Rotary(nn.Module):
@@ -142,12 +94,12 @@ class Attention(nn.Module):
         self.lambdas = nn.Parameter(torch.full((2,), 0.5))
         self.c_proj = Linear(sizes.model_dim, width)
 
-    def forward(self, h, value_embedding, rotary, visible, is_long):
+    def forward(self, h, value_embedding, rotary, visible):
         q, k, v = F.linear(h, self.qkv_w.flatten(0, 1).type_as(h)).view(self.shape).unbind(1)
         v = self.lambdas[0] * v
         if value_embedding is not None:
             v = v + self.lambdas[1] * value_embedding.view_as(v)
-        y = visible.attend(rotary(norm(q)), rotary(norm(k)), v, is_long)
+        y = visible.attend(rotary(norm(q)), rotary(norm(k)), v, SCALE)
         return self.c_proj(y.flatten(1))
 
 
@@ -168,10 +120,10 @@ class Block(nn.Module):
         self.attn = Attention(sizes) if layer != 7 else None
         self.mlp = Mlp(sizes)
 
-    def forward(self, x, x0, value_embedding, rotary, visible, is_long):
+    def forward(self, x, x0, value_embedding, rotary, visible):
         x = self.lambdas[0] * x + self.lambdas[1] * x0
         if self.attn is not None:
-            x = x + self.attn(norm(x), value_embedding, rotary, visible, is_long)
+            x = x + self.attn(norm(x), value_embedding, rotary, visible)
         return x + self.mlp(norm(x))
 
 
@@ -247,7 +199,7 @@ class Model(nn.Module):
         self.lm_head = Head(sizes, ways.fp8 == "head", ways.fast_accum)
         self.skip_weights = nn.Parameter(torch.ones(sizes.num_layers // 2))
         self.rotary = Rotary(sizes.head_dim, sizes.seq_len)
-        self.register_buffer("window", torch.zeros((), dtype=torch.int64), persistent=False)
+        self.register_buffer("windows", torch.zeros(2, dtype=torch.int64), persistent=False)
 
     @torch.no_grad()
     def draw(self):
@@ -261,14 +213,20 @@ class Model(nn.Module):
             table.weight.normal_()
 
     def given(self, step):
-        """What forward takes beside the tokens at a step: the window."""
+        """What forward takes beside the tokens at a step: windows of long and of short layers."""
         blocks = window_blocks(step, self.sizes.num_iterations)
-        return (self.window.fill_(blocks) if self.attention is FlexAttention else blocks,)
+        windows = (blocks, max(blocks // 2, 1))
+        if self.attention is not flex:
+            return windows
+        for place, window in zip(self.windows, windows):
+            place.fill_(window)
+        return tuple(self.windows)
 
-    def forward(self, tokens, targets, window):
-        """tokens, targets: int64 [T]; window: what the kind of attention takes."""
+    def forward(self, tokens, targets, long_window, short_window):
+        """tokens, targets: int64 [T]; windows: as the kind of attention takes them."""
         layers = self.sizes.num_layers
-        visible = self.attention(tokens, self.sizes, window)
+        start = document_starts(tokens, self.sizes.eos_token)
+        of_long, of_short = (self.attention(start, w) for w in (long_window, short_window))
         long = (0, layers // 3, 2 * layers // 3 - 1, layers - 1)
         values = [table(tokens) for table in self.value_embeds]
         values = values + [None] * (layers - 6) + values
@@ -277,7 +235,7 @@ class Model(nn.Module):
         for i, block in enumerate(self.blocks):
             if i >= layers // 2:
                 x = x + self.skip_weights[i - layers // 2] * outputs[layers - 1 - i]
-            x = block(x, x0, values[i], self.rotary, visible, i in long)
+            x = block(x, x0, values[i], self.rotary, of_long if i in long else of_short)
             outputs.append(x)
         z = self.lm_head(norm(x))
         logits = 30 * torch.sigmoid(z.float() / (7.5 * math.sqrt(self.sizes.model_dim)))

@@ -1,6 +1,6 @@
 """Llama in PyTorch: the step of models/llama.cpp with the same parameters under the same names,
-written for torch.compile. Attention is scaled_dot_product_attention with shared keys, AdamW
-PyTorch's fused one."""
+written for torch.compile. Attention is scaled_dot_product_attention with shared keys, or flex_attention
+where documents are kept apart; AdamW is PyTorch's fused one."""
 
 import math
 
@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import masks
 from decoders import COMPUTE, Optimizers, allow, choose_attention, facts  # noqa: F401
 from sizes import AUTOCAST
 
@@ -29,9 +30,12 @@ def frequencies(sizes):
     return plain.float()
 
 
-def attend(q, k, v):
-    """[rows, H, block, Dh] of q and k, v [rows, Hk, block, Dh]."""
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+def attend(q, k, v, mask=None):
+    """[rows, H, block, Dh] of q and k, v [rows, Hk, block, Dh]; `mask` is of all rows' tokens."""
+    if mask is None:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    y = mask.attend(*(x.transpose(1, 2).flatten(0, 1) for x in (q, k, v)))
+    return y.view(q.size(0), -1, *y.shape[1:]).transpose(1, 2)
 
 
 def turned(y, cosine, sine):
@@ -69,12 +73,12 @@ class Attention(nn.Module):
         """Queries and keys as attention takes them."""
         return turned(q, cosine, sine), turned(k, cosine, sine)
 
-    def forward(self, x, cosine, sine):
+    def forward(self, x, cosine, sine, mask=None):
         def heads(y):
             return y.view(*x.shape[:2], -1, self.sizes.head_dim).transpose(1, 2)
 
         q, k = self.positioned(heads(self.q_proj(x)), heads(self.k_proj(x)), cosine, sine)
-        y = attend(q, k, heads(self.v_proj(x)))
+        y = attend(q, k, heads(self.v_proj(x)), mask)
         return self.o_proj(y.transpose(1, 2).flatten(2))
 
 
@@ -99,8 +103,8 @@ class Layer(nn.Module):
         self.post_attention_layernorm = Norm(sizes.model_dim, sizes.norm_eps)
         self.mlp = Mlp(sizes)
 
-    def forward(self, x, cosine, sine):
-        x = x + self.self_attn(self.input_layernorm(x), cosine, sine)
+    def forward(self, x, *place):
+        x = x + self.self_attn(self.input_layernorm(x), *place)
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
@@ -113,7 +117,8 @@ class Trunk(nn.Module):
 
 
 class Model(nn.Module):
-    """The loss of a sequence of rows of block_size tokens: the mean over its tokens, f32."""
+    """The loss of a sequence of rows of block_size tokens, f32: the mean over its tokens, or over those
+    that a mask marks."""
 
     LOSS, LAYER = "mean", Layer
 
@@ -130,6 +135,7 @@ class Model(nn.Module):
         positions = torch.arange(sizes.block_size, dtype=torch.float32)
         # Not parameters and not converted with them.
         self.angles = torch.outer(positions, frequencies(sizes).to(positions.device))
+        self.mask = masks.ATTENTION[ways.attention] if sizes.document_mask == "yes" else None
         allow(ways.attention)
 
     @torch.no_grad()
@@ -143,23 +149,38 @@ class Model(nn.Module):
         """What forward takes beside the tokens at a step: nothing."""
         return ()
 
-    def through_layers(self, x, cosine, sine):
+    def through_layers(self, x, *place):
         """(x behind all layers, what is added to the loss)."""
         for layer in self.model.layers:
-            x = layer(x, cosine, sine)
+            x = layer(x, *place)
         return x, 0
 
-    def forward(self, tokens, targets):
-        """tokens, targets: int64 [T]."""
+    def visible(self, tokens):
+        """What a query sees: its row's keys up to its own, or those of its document, by a mask."""
+        if self.mask is None:
+            return None
+        position = torch.arange(len(tokens), device=tokens.device)
+        row = position // self.sizes.block_size * self.sizes.block_size
+        return self.mask(masks.document_starts(tokens, self.sizes.eos_token).maximum(row))
+
+    def objective(self, logits, targets, mask=None):
+        """What a sequence minimizes, of logits in f32."""
+        if mask is None:
+            return F.cross_entropy(logits, targets)
+        losses = F.cross_entropy(logits, targets, reduction="none")
+        return (losses * mask).sum() / mask.sum().clamp(min=1)
+
+    def forward(self, tokens, targets, *columns):
+        """tokens, targets: int64 [T]; columns as the sizes name them, [T] each."""
         kind, trunk = tokens.device.type, self.model
-        cosine, sine = self.angles.cos(), self.angles.sin()
+        place = (self.angles.cos(), self.angles.sin(), self.visible(tokens))
         with torch.autocast(kind, self.compute if self.autocast else None, self.autocast):
             x = trunk.embed_tokens(tokens.view(-1, self.sizes.block_size)).to(self.compute)
-            x, more = self.through_layers(x, cosine, sine)
+            x, more = self.through_layers(x, *place)
             head = trunk.embed_tokens if self.sizes.tied == "yes" else self.lm_head
             weight = F.pad(head.weight, (0, 0, 0, self.unread))
             logits = F.linear(trunk.norm(x).flatten(0, 1), weight)[:, : self.sizes.vocab_size]
-            return F.cross_entropy(logits.float(), targets) + more
+            return self.objective(logits.float(), targets, *columns) + more
 
 
 def prepare(sizes, ways, device):

@@ -91,8 +91,8 @@ class Layer(nn.Module):
         self.post_attention_layernorm = Norm(sizes.model_dim, sizes.norm_eps)
         self.block_sparse_moe = Mixture(sizes)
 
-    def forward(self, x, cosine, sine):
-        x = x + self.self_attn(self.input_layernorm(x), cosine, sine)
+    def forward(self, x, *place):
+        x = x + self.self_attn(self.input_layernorm(x), *place)
         rows = self.post_attention_layernorm(x).flatten(0, 1)
         mixed, load, probability = self.block_sparse_moe(rows)
         return x + mixed.view(x.shape), load, probability
@@ -103,10 +103,10 @@ class Model(llama.Model):
 
     LAYER = Layer
 
-    def through_layers(self, x, cosine, sine):
+    def through_layers(self, x, *place):
         sizes, load, probability = self.sizes, 0, 0
         for layer in self.model.layers:
-            x, of_layer, likely = layer(x, cosine, sine)
+            x, of_layer, likely = layer(x, *place)
             load = load + of_layer / sizes.num_layers
             probability = probability + likely / sizes.num_layers
         balance = sizes.router_aux_loss_coef * sizes.num_experts * (load * probability).sum()

@@ -3,7 +3,7 @@ gives, and the ways in which it can compute the step. Needs no PyTorch."""
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 BLOCK = 128  # positions that a window of gpt124m counts as one
@@ -11,6 +11,8 @@ COMPILE = ("default", "max-autotune-no-cudagraphs", "off")  # modes of torch.com
 # Kinds of scaled_dot_product_attention: "fastest" measures those that run here, "any" leaves the
 # choice to PyTorch.
 ATTENTION = ("fastest", "cudnn", "flash", "efficient", "any")
+# Of attention among the keys from some place on: flex_attention, or a mask of all queries and keys.
+FLEX, DENSE = "flex", "dense"
 # f32 weights that are cast where they are used, or bf16 weights with f32 masters in the optimizer.
 AUTOCAST, BF16 = "autocast", "bf16"
 
@@ -23,6 +25,20 @@ class Ways:
     fp8: str
     weights: str
     fast_accum: bool = False
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """What a batch is: sequences of length + 1 tokens, cut by a rule of docs/data.md; `longest`: tokens
+    of a document, 0: no limit. `columns`: {name: type} of what is read of the targets."""
+
+    sequences: int
+    length: int
+    eos: int
+    rule: str = "contiguous"
+    shuffle: bool = False
+    longest: int = 0
+    columns: dict = field(default_factory=dict)
 
 
 class Peer:
@@ -56,6 +72,20 @@ class Peer:
         """What else is wrong with positive sizes, or None."""
         raise NotImplementedError
 
+    def attention(self):
+        """The kinds of attention that the peer has."""
+        return self.ATTENTION
+
+    def columns(self):
+        """{name: type} of what the loss reads of a target beside its token."""
+        return {}
+
+    def cutting(self):
+        """What a batch is."""
+        return Cutting(
+            self.global_batch // self.seq_len, self.seq_len, self.eos_token, columns=self.columns()
+        )
+
     def weights(self):
         """The kinds of weights that the peer has in its dtype."""
         return [kind for kind in self.WEIGHTS if kind == AUTOCAST or self.dtype == "bf16"]
@@ -74,11 +104,23 @@ class Gpt124m(Peer):
     global_batch: int = 49152
     num_iterations: int = 1770
     eos_token: int = 50256
+    documents: str = "contiguous"
+    pad_tables: str = "no"
+    cooldown: float = 0.4
+    adam_eps: float = 1e-10
     dtype: str = "bf16"
 
-    ATTENTION = ("flex", "blocks")
+    ATTENTION = (FLEX, "blocks")
     FP8 = ("off", "head")
     FIXED = {"adam_every": 1}
+
+    @property
+    def padded(self):
+        """Rows of the head, and of the tables where they are padded."""
+        return self.vocab_size + -self.vocab_size % 128
+
+    def cutting(self):
+        return dataclasses.replace(super().cutting(), rule=self.documents)
 
     def problem_of_model(self):
         if self.num_layers < 6 or self.num_layers % 2:
@@ -87,6 +129,10 @@ class Gpt124m(Peer):
             return "head_dim must be a multiple of 4, at least 8"
         if self.seq_len % BLOCK:
             return f"seq_len must be a multiple of {BLOCK}"
+        if self.documents not in ("contiguous", "aligned"):
+            return "documents must be contiguous or aligned"
+        if self.pad_tables not in ("no", "yes"):
+            return "pad_tables must be no or yes"
         return None
 
 
@@ -94,6 +140,8 @@ class OfRows(Peer):
     """What decoders over rows of block_size tokens have in common."""
 
     ATTENTION = ATTENTION
+    document_mask: ClassVar[str] = "no"
+    loss_mask: ClassVar[str] = "no"
 
     def problem_of_model(self):
         if self.seq_len % self.block_size:
@@ -176,13 +224,48 @@ class Llama(Decoder):
     rope_high_freq_factor: float = 4.0
     rope_original_block: int = 8192
     eos_token: int = 2
+    documents: str = "contiguous"
+    shuffle_documents: str = "no"
+    document_mask: str = "no"
+    loss_mask: str = "no"
+
+    def attention(self):
+        return (FLEX, DENSE) if self.document_mask == "yes" else self.ATTENTION
+
+    def columns(self):
+        return {"mask": "u8"} if self.loss_mask == "yes" else {}
+
+    def cutting(self):
+        shuffle = self.shuffle_documents == "yes"
+        return dataclasses.replace(super().cutting(), rule=self.documents, shuffle=shuffle)
 
     def problem_of_model(self):
-        if self.tied not in ("no", "yes"):
-            return "tied must be no or yes"
+        if self.documents not in ("contiguous", "aligned", "cut", "packed"):
+            return "documents must be contiguous, aligned, cut or packed"
+        for name in ("tied", "shuffle_documents", "document_mask", "loss_mask"):
+            if getattr(self, name) not in ("no", "yes"):
+                return f"{name} must be no or yes"
+        if self.shuffle_documents == "yes" and self.documents in ("contiguous", "aligned"):
+            return "shuffle_documents needs documents=cut or packed"
         if self.rope_scaling not in ("none", "linear", "llama3"):
             return "rope_scaling must be none, linear or llama3"
         return self.problem_of_heads() or super().problem_of_model()
+
+
+@dataclass
+class Sft(Llama):
+    """The hyperparameters of models/sft.cpp by their names there."""
+
+    seq_len: int = 2048
+    num_iterations: int = 1000
+    learning_rate: float = 2e-5
+    warmup_iters: int = 30
+    final_lr_frac: float = 0.0
+    weight_decay: float = 0.0
+    documents: str = "packed"
+    shuffle_documents: str = "yes"
+    document_mask: str = "yes"
+    loss_mask: str = "yes"
 
 
 @dataclass
@@ -317,6 +400,7 @@ PEERS = {
     "qwen3": Qwen3,
     "nanochat": Nanochat,
     "moe": Moe,
+    "sft": Sft,
 }
 
 

@@ -235,11 +235,11 @@ class RunTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
         return done.stdout
 
-    def train(self, plan, name, *options, threads=1):
-        """Trains on the shards; returns (log, path of the parameters after the last step)."""
+    def train(self, plan, name, *options, threads=1, data="t_*.bin"):
+        """Trains on the scratch files `data`; returns (log, path of the parameters after the last step)."""
         log, parameters = self.path(name + ".jsonl"), self.path(name + ".safetensors")
         options = ("--threads", threads, "--log", log, "--dump-params", parameters, *options)
-        self.ran("nanorun", plan, "--train", self.path("t_*.bin"), *options)
+        self.ran("nanorun", plan, "--train", self.path(data), *options)
         return read_log(log), parameters
 
     def assert_near(self, found, wanted, tolerance, what):
