@@ -269,6 +269,27 @@ class Sft(Llama):
 
 
 @dataclass
+class Lora(Llama):
+    """The hyperparameters of models/lora.cpp by their names there."""
+
+    learning_rate: float = 2e-4
+    weight_decay: float = 0.0
+    lora_rank: int = 8
+    lora_alpha: float = 16.0
+    lora_targets: str = "qv"
+    base_dtype: str = "bf16"
+
+    def problem_of_model(self):
+        if self.lora_targets not in ("qv", "attention", "all"):
+            return "lora_targets must be qv, attention or all"
+        if self.base_dtype not in ("bf16", "f32"):
+            return "base_dtype must be bf16 or f32"
+        if self.base_dtype == "bf16" and self.dtype == "f32":
+            return "base_dtype=bf16 needs dtype=bf16"
+        return super().problem_of_model()
+
+
+@dataclass
 class Qwen3(Decoder):
     """The hyperparameters of models/qwen3.cpp by their names there."""
 
@@ -401,6 +422,7 @@ PEERS = {
     "nanochat": Nanochat,
     "moe": Moe,
     "sft": Sft,
+    "lora": Lora,
 }
 
 

@@ -75,6 +75,12 @@ SIZES_NANOCHAT = {
 # Rows that hold whole documents of `tokens`.
 SIZES_SFT = {**LLAMA, "block_size": 256}
 SIZES_SFT_PEER = {name: value for name, value in SIZES_SFT.items() if name != "val_seq_len"}
+# Clipping shows here too; faster, A's first gradients would be rounding, which the steps amplify.
+SIZES_LORA = {**LLAMA, "lora_rank": 4, "learning_rate": 0.03, "grad_clip": 0.05, "base_dtype": "f32"}
+SIZES_LORA_CHATS = {
+    **{**SIZES_LORA, "block_size": 256, "lora_targets": "all"},
+    **{"documents": "packed", "document_mask": "yes", "loss_mask": "yes"},
+}
 SIZES_MOE = {**LLAMA, "num_experts": 4, "router_aux_loss_coef": 0.1}
 # The library of the counters, as a GPU that spends 250 W and counts 20 times a second.
 NVML = r"""
@@ -172,6 +178,9 @@ class CommandLine(RunTest):
             ("llama", "documents=some", "documents must be contiguous, aligned, cut or packed"),
             ("sft", "loss_mask=1", "loss_mask must be no or yes"),
             ("sft", "documents=contiguous", "shuffle_documents needs documents=cut or packed"),
+            ("lora", "lora_targets=o", "lora_targets must be qv, attention or all"),
+            ("lora", "base_dtype=f16", "base_dtype must be bf16 or f32"),
+            ("lora", "dtype=f32", "base_dtype=bf16 needs dtype=bf16"),
         ):
             self.refused(message, model, "--random", "-D", override)
 
@@ -334,6 +343,11 @@ class Step(RunTest):
         sizes = {**SIZES_SFT, "block_size": 128, "documents": "cut", "loss_mask": "no"}
         self.beside_plan("sft", sizes, *DENSE)
 
+    def test_lora(self):
+        """Adapters of some matrices, and of all on packed chats."""
+        self.beside_plan("lora", SIZES_LORA, learnt=0.995)
+        self.beside_plan("lora", SIZES_LORA_CHATS, *DENSE, data="c_*.safetensors", learnt=0.995)
+
     def test_batches(self):
         """What nanorun reads of files, by every rule for documents, through several epochs."""
         sys.path.insert(0, FOLDER)
@@ -488,6 +502,15 @@ class Step(RunTest):
         self.assertRegex(text, r"gpt2 on .*, 512 tokens a step")
         self.assertLess(report["torch"][0]["loss_difference"], LOSS_TOLERANCE)
         report = self.compare(self.compile("gpt2", {**sizes, "dtype": "bf16"}, "compared.plan"))[1]
+        self.assertEqual([each["weights"] for each in report["torch"]], ["autocast", "bf16"])
+        for side in report["torch"]:
+            self.assertLess(side["loss_difference"], BF16_TOLERANCE)
+
+    def test_compare_lora(self):
+        """A base in bf16, on columns."""
+        sizes = {**SIZES_LORA_CHATS, "dtype": "bf16", "base_dtype": "bf16"}
+        plan = self.compile("lora", sizes, "compared.plan")
+        report = self.compare(plan, "--", *DENSE, data="c_*.safetensors")[1]
         self.assertEqual([each["weights"] for each in report["torch"]], ["autocast", "bf16"])
         for side in report["torch"]:
             self.assertLess(side["loss_difference"], BF16_TOLERANCE)
