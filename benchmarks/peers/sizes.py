@@ -269,6 +269,28 @@ class Sft(Llama):
 
 
 @dataclass
+class Grpo(Llama):
+    """The hyperparameters of models/grpo.cpp by their names there."""
+
+    seq_len: int = 2048
+    num_iterations: int = 1000
+    learning_rate: float = 1e-6
+    warmup_iters: int = 10
+    final_lr_frac: float = 1.0
+    weight_decay: float = 0.0
+    documents: str = "packed"
+    document_mask: str = "yes"
+    loss_mask: ClassVar[str] = "no"
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    kl_weight: float = 0.04
+
+    def columns(self):
+        names = ("weight", "advantage", "old_logprob", "ref_logprob")
+        return dict.fromkeys(names if self.kl_weight else names[:3], "f32")
+
+
+@dataclass
 class Lora(Llama):
     """The hyperparameters of models/lora.cpp by their names there."""
 
@@ -422,6 +444,7 @@ PEERS = {
     "nanochat": Nanochat,
     "moe": Moe,
     "sft": Sft,
+    "grpo": Grpo,
     "lora": Lora,
 }
 

@@ -75,6 +75,7 @@ SIZES_NANOCHAT = {
 # Rows that hold whole documents of `tokens`.
 SIZES_SFT = {**LLAMA, "block_size": 256}
 SIZES_SFT_PEER = {name: value for name, value in SIZES_SFT.items() if name != "val_seq_len"}
+SIZES_GRPO = {**SIZES_SFT, "clip_low": 0.1, "clip_high": 0.15, "kl_weight": 0.3}
 # Clipping shows here too; faster, A's first gradients would be rounding, which the steps amplify.
 SIZES_LORA = {**LLAMA, "lora_rank": 4, "learning_rate": 0.03, "grad_clip": 0.05, "base_dtype": "f32"}
 SIZES_LORA_CHATS = {
@@ -347,6 +348,12 @@ class Step(RunTest):
         """Adapters of some matrices, and of all on packed chats."""
         self.beside_plan("lora", SIZES_LORA, learnt=0.995)
         self.beside_plan("lora", SIZES_LORA_CHATS, *DENSE, data="c_*.safetensors", learnt=0.995)
+
+    def test_grpo(self):
+        """Ratios within and beyond the clips, with a penalty and without."""
+        data = "c_*.safetensors"
+        self.beside_plan("grpo", SIZES_GRPO, *DENSE, data=data, learnt=None)
+        self.beside_plan("grpo", {**SIZES_GRPO, "kl_weight": 0}, *DENSE, data=data, learnt=None)
 
     def test_batches(self):
         """What nanorun reads of files, by every rule for documents, through several epochs."""
