@@ -78,6 +78,13 @@ class Optimizers:
         return {**self.named, **self.masters}
 
 
+def beside_kept(adam, eps, count):
+    """Has an Adam's update of this number, counted from 1, take ε beside the root of the second moment
+    as it is kept, where PyTorch has it beside that of the corrected one."""
+    for group in adam.param_groups:
+        group["eps"] = eps / math.sqrt(1 - group["betas"][1] ** count)
+
+
 def learning_rate(step, sizes):
     """Linear warm-up, then half a cosine down to final_lr_frac of it."""
     most, warmup = sizes.learning_rate, sizes.warmup_iters

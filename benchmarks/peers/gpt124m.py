@@ -11,7 +11,7 @@ from torch import nn
 
 from masks import FlexAttention, document_starts
 from muon import Muon
-from sizes import BLOCK, Gpt124m, first_line
+from sizes import BLOCK, Gpt124m, Ways, first_line
 
 SCALE = 0.12  # of attention scores
 COMPUTE = {"bf16": torch.bfloat16, "f32": torch.float32}
@@ -91,14 +91,13 @@ class Attention(nn.Module):
         self.shape = (sizes.seq_len, 3, sizes.num_heads, sizes.head_dim)
         width = sizes.num_heads * sizes.head_dim
         self.qkv_w = nn.Parameter(torch.zeros(3, width, sizes.model_dim))
-        self.lambdas = nn.Parameter(torch.full((2,), 0.5))
         self.c_proj = Linear(sizes.model_dim, width)
 
-    def forward(self, h, value_embedding, rotary, visible):
+    def forward(self, h, mix, value_embedding, rotary, visible):
         q, k, v = F.linear(h, self.qkv_w.flatten(0, 1).type_as(h)).view(self.shape).unbind(1)
-        v = self.lambdas[0] * v
+        v = mix[0] * v
         if value_embedding is not None:
-            v = v + self.lambdas[1] * value_embedding.view_as(v)
+            v = v + mix[1] * value_embedding.view_as(v)
         y = visible.attend(rotary(norm(q)), rotary(norm(k)), v, SCALE)
         return self.c_proj(y.flatten(1))
 
@@ -116,14 +115,13 @@ class Mlp(nn.Module):
 class Block(nn.Module):
     def __init__(self, sizes, layer):
         super().__init__()
-        self.lambdas = nn.Parameter(torch.tensor([1.0, 0.0]))
         self.attn = Attention(sizes) if layer != 7 else None
         self.mlp = Mlp(sizes)
 
-    def forward(self, x, x0, value_embedding, rotary, visible):
-        x = self.lambdas[0] * x + self.lambdas[1] * x0
+    def forward(self, x, x0, mix, value_mix, value_embedding, rotary, visible):
+        x = mix[0] * x + mix[1] * x0
         if self.attn is not None:
-            x = x + self.attn(norm(x), value_embedding, rotary, visible)
+            x = x + self.attn(norm(x), value_mix, value_embedding, rotary, visible)
         return x + self.mlp(norm(x))
 
 
@@ -142,7 +140,7 @@ class Float8Product(torch.autograd.Function):
         x8 = to_float8(x, scale_x, torch.float8_e4m3fn)
         w8 = to_float8(weight, scale_w, torch.float8_e4m3fn)
         ctx.save_for_backward(x8, w8, scale_x, scale_w, scale_g)
-        ctx.kind = x.dtype
+        ctx.kind, ctx.weight_kind = x.dtype, weight.dtype
         return torch._scaled_mm(
             x8, w8.t(), scale_x, scale_w, out_dtype=torch.bfloat16, use_fast_accum=fast
         )
@@ -161,18 +159,17 @@ class Float8Product(torch.autograd.Function):
             out_dtype=torch.float32,
             use_fast_accum=False,
         )
-        return for_x.to(ctx.kind), for_w, None, None, None, None
+        return for_x.to(ctx.kind), for_w.to(ctx.weight_kind), None, None, None, None
 
 
 class Head(nn.Module):
-    """The products of the logits, [T, D] to [T, vocabulary padded to a multiple of 128]."""
+    """The products of the logits, [T, D] to [T, padded vocabulary], in FP8 with a scale of weights."""
 
-    def __init__(self, sizes, fp8, fast):
+    def __init__(self, sizes, ways, weight_scale, dtype=torch.float32):
         super().__init__()
-        rows = (sizes.vocab_size + 127) // 128 * 128
-        self.weight = nn.Parameter(torch.zeros(rows, sizes.model_dim))
-        self.fp8, self.fast = fp8, fast
-        scales = [math.sqrt(sizes.model_dim) / 448, 24 / 448, 1 / 448]
+        self.weight = nn.Parameter(torch.zeros(sizes.padded, sizes.model_dim, dtype=dtype))
+        self.fp8, self.fast = ways.fp8 == "head", ways.fast_accum
+        scales = [math.sqrt(sizes.model_dim) / 448, weight_scale, 1 / 448]
         for name, value in zip(("scale_x", "scale_w", "scale_g"), scales):
             self.register_buffer(name, torch.tensor(value), persistent=False)
 
@@ -192,14 +189,29 @@ class Model(nn.Module):
         super().__init__()
         self.sizes, self.attention = sizes, ATTENTION[ways.attention]
         width = sizes.num_heads * sizes.head_dim
-        table = lambda columns: nn.Embedding(sizes.vocab_size, columns, dtype=COMPUTE[sizes.dtype])
+        rows = sizes.padded if sizes.pad_tables == "yes" else sizes.vocab_size
+        table = lambda columns: nn.Embedding(rows, columns, dtype=COMPUTE[sizes.dtype])
         self.embed = table(sizes.model_dim)
         self.value_embeds = nn.ModuleList(table(width) for _ in range(3))
         self.blocks = nn.ModuleList(Block(sizes, i) for i in range(sizes.num_layers))
-        self.lm_head = Head(sizes, ways.fp8 == "head", ways.fast_accum)
-        self.skip_weights = nn.Parameter(torch.ones(sizes.num_layers // 2))
+        self.lm_head = Head(sizes, ways, 24 / 448)
+        self.add_numbers()
         self.rotary = Rotary(sizes.head_dim, sizes.seq_len)
         self.register_buffer("windows", torch.zeros(2, dtype=torch.int64), persistent=False)
+
+    def add_numbers(self):
+        """The parameters that weigh streams."""
+        for block in self.blocks:
+            block.lambdas = nn.Parameter(torch.tensor([1.0, 0.0]))
+            if block.attn is not None:
+                block.attn.lambdas = nn.Parameter(torch.full((2,), 0.5))
+        self.skip_weights = nn.Parameter(torch.ones(self.sizes.num_layers // 2))
+
+    def numbers(self):
+        """(of skips; of each layer's x and x0; of its values and the value embedding)."""
+        mixes = [block.lambdas for block in self.blocks]
+        value_mixes = [block.attn and block.attn.lambdas for block in self.blocks]
+        return self.skip_weights, mixes, value_mixes
 
     @torch.no_grad()
     def draw(self):
@@ -228,14 +240,16 @@ class Model(nn.Module):
         start = document_starts(tokens, self.sizes.eos_token)
         of_long, of_short = (self.attention(start, w) for w in (long_window, short_window))
         long = (0, layers // 3, 2 * layers // 3 - 1, layers - 1)
+        skips, mixes, value_mixes = self.numbers()
         values = [table(tokens) for table in self.value_embeds]
         values = values + [None] * (layers - 6) + values
         x = x0 = norm(self.embed(tokens))
         outputs = []
         for i, block in enumerate(self.blocks):
             if i >= layers // 2:
-                x = x + self.skip_weights[i - layers // 2] * outputs[layers - 1 - i]
-            x = block(x, x0, values[i], self.rotary, of_long if i in long else of_short)
+                x = x + skips[i - layers // 2] * outputs[layers - 1 - i]
+            visible = of_long if i in long else of_short
+            x = block(x, x0, mixes[i], value_mixes[i], values[i], self.rotary, visible)
             outputs.append(x)
         z = self.lm_head(norm(x))
         logits = 30 * torch.sigmoid(z.float() / (7.5 * math.sqrt(self.sizes.model_dim)))
@@ -247,9 +261,9 @@ def window_blocks(step, iterations):
     return math.ceil(max(1728 * step / iterations, 1) / 128)
 
 
-def decay(step, iterations):
+def decay(step, sizes):
     """What the initial learning rates are multiplied with."""
-    return min(1.0, 0.1 + 0.9 * max(1 - step / iterations, 0) / 0.4)
+    return min(1.0, 0.1 + 0.9 * max(1 - step / sizes.num_iterations, 0) / sizes.cooldown)
 
 
 def momentum(step):
@@ -260,7 +274,7 @@ class Optimizers:
     """All parameters of the model: `step` takes what their gradients say."""
 
     def __init__(self, model, ways, compiled):
-        self.model, self.iterations = model, model.sizes.num_iterations
+        self.model, self.sizes = model, model.sizes
         named = list(model.named_parameters())
         matrices = [p for name, p in named if name.startswith("blocks.") and p.dim() >= 2]
         self.muon = Muon(matrices, COMPUTE[model.sizes.dtype], compiled)
@@ -268,18 +282,18 @@ class Optimizers:
         groups = [
             [p for name, p in named if "embed" in name],
             [p for name, p in named if name.startswith("lm_head.")],
-            [p for name, p in named if name == "skip_weights" or name.endswith("lambdas")],
+            [p for _, p in named if p.dim() == 1],
         ]
         self.adam = torch.optim.Adam(
             [{"params": group, "lr": rate} for group, rate in zip(groups, self.rates)],
             betas=(0.8, 0.95),
-            eps=1e-10,
+            eps=self.sizes.adam_eps,
             fused=True,
         )
 
     def step(self, step):
         """The update of a step, counted from 0; the gradients are gone after it."""
-        scale = decay(step, self.iterations)
+        scale = decay(step, self.sizes)
         for group, rate in zip(self.adam.param_groups, self.rates):
             group["lr"] = rate * scale
         self.adam.step()
@@ -304,7 +318,7 @@ def float8_problem(device):
     """Why torch._scaled_mm does not run on a device, or None: a small product with its gradients."""
     try:
         with torch.device(device):
-            head = Head(Gpt124m(vocab_size=128, model_dim=64), True, False)
+            head = Head(Gpt124m(vocab_size=128, model_dim=64), Ways("", "head", ""), 1.0)
             x = torch.ones(128, 64, dtype=torch.bfloat16, requires_grad=True)
             head(x).float().sum().backward()
         if not torch.isfinite(x.grad).all():

@@ -136,6 +136,16 @@ class Gpt124m(Peer):
         return None
 
 
+@dataclass
+class Speedrun26(Gpt124m):
+    """The hyperparameters of models/speedrun26.cpp by their names there."""
+
+    num_iterations: int = 1750
+    documents: str = "aligned"
+    pad_tables: str = "yes"
+    cooldown: float = 0.45
+
+
 class OfRows(Peer):
     """What decoders over rows of block_size tokens have in common."""
 
@@ -446,6 +456,7 @@ PEERS = {
     "sft": Sft,
     "grpo": Grpo,
     "lora": Lora,
+    "speedrun26": Speedrun26,
 }
 
 

@@ -398,6 +398,14 @@ class Step(RunTest):
         self.assert_parameters_near(found, reference, PARAMETER_TOLERANCE)
         self.assertLess(wanted[-1], 0.6 * wanted[0])
 
+    def test_speedrun26(self):
+        """Sequences that begin where documents do; an ε as large as what stands beside it tells where."""
+        sizes = {**SIZES, "adam_eps": 1e-3}
+        report, found, wanted, reference = self.both("speedrun26", sizes, STEPS, *BLOCKS)
+        self.assert_near(report["losses"], wanted, LOSS_TOLERANCE, "step")
+        self.assert_parameters_near(found, reference, PARAMETER_TOLERANCE)
+        self.assertLess(wanted[-1], 0.9 * wanted[0])
+
     def test_gpt2(self):
         # Four rows in each of two micro-batches a step; warm-up, then the cosine; two shards.
         report, found, wanted, reference = self.both("gpt2", SIZES_GPT2, STEPS)
