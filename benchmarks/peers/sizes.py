@@ -146,6 +146,59 @@ class Speedrun26(Gpt124m):
     cooldown: float = 0.45
 
 
+@dataclass
+class Speedrun44(Peer):
+    """The hyperparameters of models/speedrun44.cpp by their names there."""
+
+    vocab_size: int = 50257
+    num_heads: int = 6
+    head_dim: int = 128
+    model_dim: int = 768
+    seq_len: int = 32768
+    global_batch: int = 32768
+    num_iterations: int = 2245
+    extension: int = 40
+    eos_token: int = 50256
+    longest_document: int = 2048
+    window_block: int = 128
+    momentum_warmup: int = 300
+    momentum_cooldown: int = 50
+    adam_eps: float = 1e-8
+    dtype: str = "bf16"
+
+    ATTENTION = (FLEX, DENSE)
+    FP8 = ("off", "head")
+    FIXED = {"gradients": "stored"}
+
+    @property
+    def padded(self):
+        """Rows of tables and head."""
+        return self.vocab_size + -self.vocab_size % 128
+
+    @property
+    def scheduled(self):
+        """Steps up to the schedules' end."""
+        return self.num_iterations - self.extension
+
+    def stage(self, step):
+        """The stage of a step: three thirds of the scheduled steps, then the rest."""
+        return min(3 * step // self.scheduled, 3)
+
+    def cutting(self):
+        return dataclasses.replace(super().cutting(), rule="cut", longest=self.longest_document)
+
+    def problem_of_model(self):
+        if self.num_heads * self.head_dim != self.model_dim:
+            return "model_dim must be num_heads times head_dim"
+        if self.head_dim < 8 or self.head_dim % 4:
+            return "head_dim must be a multiple of 4, at least 8"
+        if self.model_dim < 12:
+            return "model_dim must be at least 12"
+        if self.num_iterations < self.extension + 3:
+            return "num_iterations must be at least 3 more than extension"
+        return None
+
+
 class OfRows(Peer):
     """What decoders over rows of block_size tokens have in common."""
 
@@ -457,6 +510,7 @@ PEERS = {
     "grpo": Grpo,
     "lora": Lora,
     "speedrun26": Speedrun26,
+    "speedrun44": Speedrun44,
 }
 
 

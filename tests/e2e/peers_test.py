@@ -82,6 +82,13 @@ SIZES_LORA_CHATS = {
     **{**SIZES_LORA, "block_size": 256, "lora_targets": "all"},
     **{"documents": "packed", "document_mask": "yes", "loss_mask": "yes"},
 }
+# Stages of four steps; windows are shorter than documents.
+SIZES_44 = {
+    **{"vocab_size": 257, "eos_token": EOS, "num_heads": 2, "head_dim": 16, "model_dim": 32},
+    **{"seq_len": 128, "global_batch": 256, "num_iterations": 16, "extension": 4},
+    **{"window_block": 4, "longest_document": 90, "momentum_warmup": 6, "momentum_cooldown": 6},
+    **{"adam_eps": 0.1, "dtype": "f32"},
+}
 SIZES_MOE = {**LLAMA, "num_experts": 4, "router_aux_loss_coef": 0.1}
 # The library of the counters, as a GPU that spends 250 W and counts 20 times a second.
 NVML = r"""
@@ -290,12 +297,13 @@ class Step(RunTest):
         self.ran("nano-reference", model, *overrides(sizes), "--random-init", path, "--seed", 3)
         return path
 
-    def both(self, model, sizes, steps, *options):
-        """(report of the peer, its parameters, the reference's losses, its parameters)."""
+    def both(self, model, sizes, steps, *options, fp8=None):
+        """(report of the peer, its parameters, the reference's losses, its parameters); `fp8` where the
+        reference is not to have its default."""
         initial = self.start(model, sizes)
         found, wanted = self.path("found.safetensors"), self.path("wanted.safetensors")
         given = (*overrides(sizes), "--init", initial, "--train", self.path("t_*.bin"))
-        fp8 = ("-D", f"fp8={options[1]}") if "--fp8" in options else ()
+        fp8 = ("-D", f"fp8={fp8}") if fp8 else ()
         lines = self.ran(
             *("nano-reference", model, *given, *fp8, "--steps", steps, "--dump-params", wanted)
         )
@@ -406,6 +414,14 @@ class Step(RunTest):
         self.assert_parameters_near(found, reference, PARAMETER_TOLERANCE)
         self.assertLess(wanted[-1], 0.9 * wanted[0])
 
+    def test_speedrun44(self):
+        """A whole run over the four stages; steps of Adam on every second one."""
+        report, found, wanted, reference = self.both("speedrun44", SIZES_44, 16, *DENSE, fp8="off")
+        self.assertEqual(report["stages"], [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4)
+        self.assert_near(report["losses"], wanted, LOSS_TOLERANCE, "step")
+        self.assert_parameters_near(found, reference, PARAMETER_TOLERANCE)
+        self.assertLess(wanted[-1], 0.9 * wanted[0])
+
     def test_gpt2(self):
         # Four rows in each of two micro-batches a step; warm-up, then the cosine; two shards.
         report, found, wanted, reference = self.both("gpt2", SIZES_GPT2, STEPS)
@@ -443,7 +459,7 @@ class Step(RunTest):
 
     def test_float8_head(self):
         options = ("--fp8", "head", *BLOCKS)
-        report, _, wanted, _ = self.both("gpt124m", SIZES, 6, *options)
+        report, _, wanted, _ = self.both("gpt124m", SIZES, 6, *options, fp8="head")
         self.assertEqual(report["fp8"], "head")
         self.assert_near(report["losses"][:1], wanted[:1], FLOAT8_FIRST_TOLERANCE, "first step")
         self.assert_near(report["losses"], wanted, FLOAT8_TOLERANCE, "step")
@@ -520,6 +536,16 @@ class Step(RunTest):
         self.assertEqual([each["weights"] for each in report["torch"]], ["autocast", "bf16"])
         for side in report["torch"]:
             self.assertLess(side["loss_difference"], BF16_TOLERANCE)
+
+    def test_compare_speedrun44(self):
+        """A plan of four stages, its head in FP8, each stage beside PyTorch's."""
+        sizes = {**SIZES_44, "dtype": "bf16", "num_iterations": 5, "extension": 1, "val_seq_len": 128}
+        plan = self.compile("speedrun44", sizes, "compared.plan")
+        text, report = self.compare(plan, "--", *DENSE)
+        self.assertRegex(text, r"( +ms of a step of stage [123] +\d.*\n){3}")
+        self.assertRegex(text, r"PyTorch / nanorun: \d.*\n( +stage [123]: \d.*\n?){3}$")
+        self.assertEqual(report["torch"][0]["fp8"], "head")
+        self.assertLess(report["torch"][0]["loss_difference"], BF16_TOLERANCE)
 
     def test_compare_lora(self):
         """A base in bf16, on columns."""
