@@ -35,6 +35,9 @@ struct TemplateCall {
   std::vector<TemplateCall> candidates = {};
 };
 
+/// Adds a field to those that a kernel's name is made of.
+void identify(mlir::NamedAttrList &fields, llvm::StringRef name, mlir::Attribute value);
+
 /// The launches that compute a task, in order, none where no template takes it; buffers that they
 /// share are made at `program`. Launches whose blocks share the work have about one block for each
 /// of so many multiprocessors. `row`: of attention's gradients, rowOfQueries. `candidates`: whether
@@ -62,7 +65,7 @@ std::vector<SymmetricCall> symmetricCalls(step::ProgramOp program, const step::K
 /// task of the same block computes it. Else 0.
 int64_t rowOfQueries(step::TaskOp task);
 
-/// The text that is equal for launches that one kernel can serve.
+/// The text that is equal for launches that one kernel can serve (TemplateKernel.cpp).
 std::string templateKey(const TemplateCall &launch);
 
 /// The kernel function and the functions that it names, at `moduleBuilder`, of a task or, where the
