@@ -4,7 +4,7 @@
 
 include "ir/graph/NanoDialect.td"
 
-def Nano_AttentionOp : Nano_Op<"attention", [Pure, IsolatedFromAbove, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
+def Nano_AttentionOp : Nano_Op<"attention", [Pure, Nano_WholeKernel, IsolatedFromAbove, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
   let summary = "attention of every head over a packed sequence";
   let description = [{
     y[t, h, :] = Σₖ P[t, k, h]·v[k, g, :] with P = softmax over k in first[t] … last[t] (both included) of f(scale·q[t, h, :]·k[k, g, :]ᵀ),
@@ -54,7 +54,7 @@ def Nano_AttentionOp : Nano_Op<"attention", [Pure, IsolatedFromAbove, DeclareOpI
   let hasRegionVerifier = 1;
 }
 
-def Nano_AttentionGradOp : Nano_Op<"attention_grad", [Pure, IsolatedFromAbove, Nano_NotDifferentiable]> {
+def Nano_AttentionGradOp : Nano_Op<"attention_grad", [Pure, Nano_WholeKernel, IsolatedFromAbove, Nano_NotDifferentiable]> {
   let summary = "the vector-Jacobian product of attention";
   let description = [{
     With P the softmax recomputed from lse and f′ the derivative of the score function, per head:

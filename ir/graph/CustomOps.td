@@ -4,7 +4,7 @@
 
 include "ir/graph/NanoDialect.td"
 
-def Nano_CustomOp : Nano_Op<"custom", [Pure, IsolatedFromAbove, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
+def Nano_CustomOp : Nano_Op<"custom", [Pure, Nano_WholeKernel, IsolatedFromAbove, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
   let summary = "a kernel of the model's own";
   let description = [{
     results = name(inputs), whatever the function `name` of the text `cpu` or `cuda` (C++, CUDA C++) computes. It is called for ranges of `iterations`,

@@ -25,6 +25,10 @@ class NotDifferentiable : public mlir::OpTrait::TraitBase<ConcreteOp, NotDiffere
 template <typename ConcreteOp>
 class ElementwiseOp : public mlir::OpTrait::TraitBase<ConcreteOp, ElementwiseOp> {};
 
+/// Marks an op that is a kernel by itself: no other op is computed in it.
+template <typename ConcreteOp>
+class WholeKernelOp : public mlir::OpTrait::TraitBase<ConcreteOp, WholeKernelOp> {};
+
 } // namespace nano::graph
 
 #include "ir/graph/NanoOpsDialect.h.inc"

@@ -177,6 +177,8 @@ def Nano_ProgramInterface : OpInterface<"ProgramOpInterface"> {
 def Nano_NotDifferentiable : NativeOpTrait<"NotDifferentiable"> { let cppNamespace = "::nano::graph"; }
 /// Marks an op that computes each element of its results from the elements at the same place of its operands.
 def Nano_Elementwise : NativeOpTrait<"ElementwiseOp"> { let cppNamespace = "::nano::graph"; }
+/// Marks an op that is a kernel by itself: no other op is computed in it.
+def Nano_WholeKernel : NativeOpTrait<"WholeKernelOp"> { let cppNamespace = "::nano::graph"; }
 
 class Nano_Op<string mnemonic, list<Trait> traits = []> : Op<NanoDialect, mnemonic, traits>;
 

@@ -35,7 +35,7 @@ def Nano_ReduceOp : Nano_Op<"reduce", [Pure, DeclareOpInterfaceMethods<Nano_Diff
   let hasVerifier = 1;
 }
 
-def Nano_ScanOp : Nano_Op<"scan", [Pure, SameOperandsAndResultType, Nano_NotDifferentiable]> {
+def Nano_ScanOp : Nano_Op<"scan", [Pure, Nano_WholeKernel, SameOperandsAndResultType, Nano_NotDifferentiable]> {
   let summary = "running sum or maximum of integers";
   let description = [{
     y[t] = x[0] ∘ … ∘ x[t], ∘ the sum (wrapping) or the maximum: document boundaries from tokens.

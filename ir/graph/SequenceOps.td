@@ -4,7 +4,7 @@
 
 include "ir/graph/NanoDialect.td"
 
-def Nano_RecurrenceOp : Nano_Op<"recurrence", [Pure, SameOperandsAndResultType, AttrSizedOperandSegments,
+def Nano_RecurrenceOp : Nano_Op<"recurrence", [Pure, Nano_WholeKernel, SameOperandsAndResultType, AttrSizedOperandSegments,
                                                DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
   let summary = "linear recurrence along a sequence";
   let description = [{
@@ -40,7 +40,7 @@ def Nano_RecurrenceOp : Nano_Op<"recurrence", [Pure, SameOperandsAndResultType, 
   let hasVerifier = 1;
 }
 
-def Nano_BandScoresOp : Nano_Op<"band_scores", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
+def Nano_BandScoresOp : Nano_Op<"band_scores", [Pure, Nano_WholeKernel, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
   let summary = "products of each token with the tokens of a band before it";
   let description = [{
     s[t, h, w] = Σ_d q[t, h, d]·k[t − W + 1 + w, h, d], and 0 where t − W + 1 + w < 0: what a token's query and the keys of the W tokens up to its own, its own last,
@@ -65,7 +65,7 @@ def Nano_BandScoresOp : Nano_Op<"band_scores", [Pure, DeclareOpInterfaceMethods<
   let hasVerifier = 1;
 }
 
-def Nano_BandProductOp : Nano_Op<"band_product", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
+def Nano_BandProductOp : Nano_Op<"band_product", [Pure, Nano_WholeKernel, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
   let summary = "sums over the tokens of a band with a weight each";
   let description = [{
     y[t, h, d] = Σ_w p[t, h, w]·v[t − W + 1 + w, h, d] over the w with t − W + 1 + w ≥ 0: of the W tokens up to its own. With `transpose` of the W tokens from its own on,

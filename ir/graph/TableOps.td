@@ -28,7 +28,7 @@ def Nano_GatherOp : Nano_Op<"gather", [Pure, DeclareOpInterfaceMethods<Nano_Diff
   let hasVerifier = 1;
 }
 
-def Nano_ScatterAddOp : Nano_Op<"scatter_add", [Pure, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
+def Nano_ScatterAddOp : Nano_Op<"scatter_add", [Pure, Nano_WholeKernel, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
   let summary = "rows summed into a table: the embedding's gradient";
   let description = [{
     y[v, :] = Σ x[t, :] over the t with ids[t] = v, in order of t, accumulated in f32 and rounded once to the result's type, which may differ

@@ -1,9 +1,7 @@
 // How many bytes cross memory in a graph program, before and after fusion, and the floor.
 #include "ir/graph/Traffic.h"
 
-#include "ir/graph/AttentionOps.h"
 #include "ir/graph/CollectiveOps.h"
-#include "ir/graph/Custom.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
@@ -11,7 +9,6 @@
 #include "ir/graph/ReduceOps.h"
 #include "ir/graph/RowOps.h"
 #include "ir/graph/ScaledOps.h"
-#include "ir/graph/Sequence.h"
 #include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "ir/graph/Values.h"
@@ -56,9 +53,8 @@ bool nano::readsOneColumn(FusedOp fused, unsigned operand) {
 }
 
 bool nano::isCall(Operation *op) {
-  return isa<MatmulOp, ScaledMatmulOp, AttentionOp, AttentionGradOp, ScatterAddOp, ScanOp, CustomOp,
-             RecurrenceOp, BandScoresOp, BandProductOp, AllReduceOp, ReduceScatterOp, AllGatherOp,
-             ShardOp>(op);
+  return op->hasTrait<WholeKernelOp>() ||
+         isa<MatmulOp, ScaledMatmulOp, AllReduceOp, ReduceScatterOp, AllGatherOp, ShardOp>(op);
 }
 
 namespace {

@@ -1,12 +1,7 @@
 // Transposes for CUDA: which tasks are copies, and which others take more than one kernel.
 #include "passes/cuda/CudaTransposes.h"
 
-#include "ir/graph/AttentionOps.h"
-#include "ir/graph/Custom.h"
-#include "ir/graph/ReduceOps.h"
-#include "ir/graph/Sequence.h"
 #include "ir/graph/ShapeOps.h"
-#include "ir/graph/TableOps.h"
 #include "passes/cuda/CudaTiles.h"
 #include "passes/emit/KernelEmitter.h"
 
@@ -235,9 +230,7 @@ static FailureOr<SmallVector<step::TaskOp>> separateOutputs(step::TaskOp task) {
   }
   if (!hasTransposedOutputs(task) || isAlone)
     return SmallVector<step::TaskOp>{task};
-  if (isa<graph::AttentionOp, graph::AttentionGradOp, graph::ScatterAddOp, graph::ScanOp,
-          graph::CustomOp, graph::RecurrenceOp, graph::BandScoresOp, graph::BandProductOp>(
-          body.front()))
+  if (body.front().hasTrait<graph::WholeKernelOp>())
     return separateCopies(task, "is one of the device library, which writes rows");
   FailureOr<RowForm> form = RowForm::of(task);
   if (failed(form))
