@@ -38,6 +38,8 @@ def Kernel_TemplateInterface : AttrInterface<"TemplateAttrInterface"> {
                     "::llvm::SmallVector<::llvm::SmallVector<int64_t>>", "getWrittenPositions">,
     InterfaceMethod<"True of a result that is added to what is in its place.", "bool", "isAdded", (ins "size_t":$result), [{}],
                     [{ return false; }]>,
+    InterfaceMethod<"The elements, from the first on, that it reaches of the buffer at a position, as far as its sizes say so; 0: not known. The largest number "
+                    "where a size or a distance is below 0.", "uint64_t", "getElementsReached", (ins "int64_t":$position), [{}], [{ return 0; }]>,
     InterfaceMethod<"True where blocks read elements at other places than those that they write.", "bool", "readsOtherPlaces", (ins), [{}],
                     [{ return true; }]>];
 }

@@ -37,7 +37,8 @@ class FunctionIfAny<string name, string nameInText, list<string> arguments> : Ke
   let made = "TemplateField::function(\"" # name # "\", getImpl()->" # name # ", \"" # nameInText # "\", {\"" # !interleave(arguments, "\", \"") # "\"})";
 }
 
-/// A template in all that the compiler knows of it. `noun`: its name in errors; `errors`: C++ that returns those beside sizes below 1. `definition` stands
+/// A template in all that the compiler knows of it. `noun`: its name in errors; `errors`: C++ that returns those beside sizes below 1. `reach`: C++
+/// that returns how many elements, from the first on, a launch reaches of the buffer at `position`, of the fields' values; 0: it is not known. `definition` stands
 /// before the kernel, `call` is the kernel's text, and `work.begin` in it the iteration. In both:
 ///
 ///   %name, %name.view      a constant; of a buffer its pointer, and that with its strides: {x, 64, 1}; of a function its definition
@@ -52,9 +53,10 @@ class Kernel_Entry<string name, string mnemonicOf, string headerOf, list<Kernel_
   string definition = "";
   string call = "";
   string errors = "";
+  string reach = "return 0;";
   let parameters = !dag(ins, !foreach(each, fields, each.parameter), !foreach(each, fields, each.name));
   let genVerifyDecl = 1;
-  let extraClassDeclaration = "::nano::kernel::TemplateEntry getEntry() const;";
+  let extraClassDeclaration = "::nano::kernel::TemplateEntry getEntry() const;\nuint64_t getElementsReached(int64_t position) const;";
   defvar adds = !if(!empty(methods), "", "bool $cppClass::isAdded(size_t result) const { return getEntry().isAdded(result); }\n");
   let extraClassDefinition =
       "::llvm::SmallVector<int64_t> $cppClass::getReadPositions() const { return getEntry().reads(); }\n"
@@ -62,6 +64,8 @@ class Kernel_Entry<string name, string mnemonicOf, string headerOf, list<Kernel_
       "::llvm::LogicalResult $cppClass::verify(::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError"
       # !interleave(!foreach(each, fields, ", " # each.type # " " # each.name), "") # ") {\n" # errors # "\n  return verifySizes(emitError, \"" # noun
       # "\", {" # !interleave(!foreach(each, !filter(each, fields, each.isSize), each.name), ", ") # "});\n}\n"
+      "uint64_t $cppClass::getElementsReached(int64_t position) const {\n"
+      # !interleave(!foreach(each, fields, "[[maybe_unused]] const auto &" # each.name # " = getImpl()->" # each.name # ";\n"), "") # reach # "\n}\n"
       "::nano::kernel::TemplateEntry $cppClass::getEntry() const {\n  return {\"" # headerOf # "\", R\"(" # definition # ")\", R\"(" # call # ")\", {"
       # !interleave(!foreach(each, fields, each.made), ",\n    ") # "}};\n}\n";
 }
@@ -232,6 +236,7 @@ def Kernel_ScatterSortAttr : Kernel_Entry<"ScatterSort", "scatter_sort", "nano_s
     Example: `#kernel.scatter_sort<tokens = 128, rows = 1024, ids = 0, sorted = 1>`
   }];
   // The sort does not depend on the columns.
+  let reach = "return position == ids ? tokens : 0;";
   let definition = [{
 struct Scatter {
   static constexpr int tokens = %tokens, rows = %rows, columns = 8;
@@ -253,6 +258,7 @@ def Kernel_ScatterSumAttr : Kernel_Entry<"ScatterSum", "scatter_sum", "nano_scat
 
     Example: `#kernel.scatter_sum<tokens = 128, rows = 1024, columns = 64, vector_rows = true, x = 0, sorted = 1, y = [2]>`
   }];
+  let reach = "return position == sorted ? 0 : extent({position == x ? tokens : rows, columns});";
   let definition = [{
 struct Scatter {
   using Element = %x.type;
@@ -279,6 +285,7 @@ def Kernel_ScanAttr : Kernel_Entry<"Scan", "scan", "nano_scan.h", [Size<"size">,
 
     Example: `#kernel.scan<size = 128, maximum = false, x = 0, y = [1]>`
   }];
+  let reach = "return size;";
   let call = [{
   nano::scan<%threads, %maximum>(%size, %x, %x.stride, %y, %y.stride);
   }];
@@ -302,6 +309,7 @@ def Kernel_RecurrenceAttr : Kernel_Entry<"Recurrence", "recurrence", "nano_recur
   if (const int64_t across = channels == 1 ? length : channels; vector > 0 && across % vector != 0)
     return emitError() << "a recurrence in vectors of " << vector << " that do not divide " << across;
   }];
+  let reach = "return extent({sequences, length, channels});";
   let definition = [{
 struct Recurrence {
   using Element = %a|b.type;
@@ -321,8 +329,9 @@ struct Recurrence {
 }
 
 /// Products with a band of tokens: of the op's two operands, by the device library's `function`.
-class Kernel_BandTemplate<string name, string mnemonicOf, string function> : Kernel_Entry<name, mnemonicOf, "nano_band.h", [
+class Kernel_BandTemplate<string name, string mnemonicOf, string function, string columnsOfFirst, string columnsOfResult> : Kernel_Entry<name, mnemonicOf, "nano_band.h", [
     Size<"tokens">, Size<"heads">, Size<"size">, Size<"width">, Flag<"transpose">, Flag<"on_matrices">, Read<"first">, Read<"second">, WriteEach<"y">], "a band"> {
+  let reach = !strconcat("return extent({tokens, heads, position == second ? size : position == first ? ", columnsOfFirst, " : ", columnsOfResult, "});");
   let definition = [{
 struct Band {
   using First = %first.type;
@@ -340,7 +349,7 @@ struct Band {
 }], "  nano::", function, "<Band>(work.begin, x);");
 }
 
-def Kernel_BandScoresAttr : Kernel_BandTemplate<"BandScores", "band_scores", "bandScores"> {
+def Kernel_BandScoresAttr : Kernel_BandTemplate<"BandScores", "band_scores", "bandScores", "size", "width"> {
   let summary = "products of rows with those of the tokens before them (nano_band.h)";
   let description = [{
     As `nano.band_scores`, of `tokens` rows of `heads` heads of `size` elements and the `width` tokens up to each; `on_matrices`: on tensor cores, which takes
@@ -352,7 +361,7 @@ def Kernel_BandScoresAttr : Kernel_BandTemplate<"BandScores", "band_scores", "ba
   }];
 }
 
-def Kernel_BandProductAttr : Kernel_BandTemplate<"BandProduct", "band_product", "bandProduct"> {
+def Kernel_BandProductAttr : Kernel_BandTemplate<"BandProduct", "band_product", "bandProduct", "width", "size"> {
   let summary = "sums of the rows of the tokens in a band (nano_band.h)";
   let description = [{
     As `nano.band_product`, with the sizes of `#kernel.band_scores`.
@@ -374,6 +383,11 @@ def Kernel_TransposeAttr : Kernel_Entry<"Transpose", "transpose", "nano_transpos
     Errors: sizes below 1.
 
     Example: `#kernel.transpose<matrices = 1, p = 64, q = 128, in_matrix = 0, in_row = 64, out_matrix = 0, out_row = 128, is_vector = true, x = 0, y = 1>`
+  }];
+  let reach = [{
+  const bool reads = position == x;
+  return llvm::SaturatingAdd<uint64_t>(extent({matrices - 1, reads ? in_matrix : out_matrix}),
+                                       extent({(reads ? q : p) - 1, reads ? in_row : out_row}), reads ? p : q);
   }];
   let call = [{
   // Matrices, sizes, and strides of matrices and rows.

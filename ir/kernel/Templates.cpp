@@ -1,6 +1,8 @@
 // What templates of the device library read and write, and which parameters they take.
 #include "ir/kernel/Templates.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace nano::kernel;
 
@@ -46,6 +48,16 @@ LogicalResult nano::kernel::verifySizes(EmitError emitError, StringRef name,
     if (size < 1)
       return emitError() << name << " with a size of " << size << ": must be at least 1";
   return success();
+}
+
+uint64_t nano::kernel::extent(ArrayRef<int64_t> numbers) {
+  uint64_t all = 1;
+  for (int64_t number : numbers) {
+    if (number < 0)
+      return UINT64_MAX;
+    all = llvm::SaturatingMultiply<uint64_t>(all, number);
+  }
+  return all;
 }
 
 SmallVector<int64_t> TemplateEntry::reads() const {

@@ -81,6 +81,10 @@ struct TemplateEntry {
 /// Of an attribute that is one; none of other templates.
 std::optional<TemplateEntry> entryOf(mlir::Attribute instance);
 
+/// The product of sizes and distances: the largest number where one is below 0, or where it is
+/// beyond all memory.
+uint64_t extent(llvm::ArrayRef<int64_t> numbers);
+
 /// "a transpose with a size of 0: must be at least 1".
 mlir::LogicalResult verifySizes(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
                                 llvm::StringRef name, llvm::ArrayRef<int64_t> sizes);

@@ -332,36 +332,4 @@ LogicalResult verifyBounds(kernel::FuncOp kernel) {
   return result;
 }
 
-/// A product of sizes and distances: of numbers below 0, or beyond all memory, the largest number.
-static uint64_t times(int64_t a, int64_t b) {
-  return a < 0 || b < 0 ? UINT64_MAX : llvm::SaturatingMultiply<uint64_t>(a, b);
-}
-
-uint64_t elementsReached(Attribute instance, int64_t position) {
-  return llvm::TypeSwitch<Attribute, uint64_t>(instance)
-      .Case([](kernel::ScanAttr scan) { return scan.getSize(); })
-      .Case([&](kernel::ScatterSortAttr sort) {
-        return position == sort.getIds() ? sort.getTokens() : 0;
-      })
-      .Case([&](kernel::ScatterSumAttr sum) {
-        return position == sum.getSorted() ? 0
-               : position == sum.getX()    ? times(sum.getTokens(), sum.getColumns())
-                                           : times(sum.getRows(), sum.getColumns());
-      })
-      .Case([](kernel::RecurrenceAttr recurrence) {
-        return llvm::SaturatingMultiply<uint64_t>(
-            times(recurrence.getSequences(), recurrence.getLength()), recurrence.getChannels());
-      })
-      .Case([&](kernel::TransposeAttr transpose) {
-        const bool reads = position == transpose.getX();
-        const int64_t matrix = reads ? transpose.getInMatrix() : transpose.getOutMatrix(),
-                      row = reads ? transpose.getInRow() : transpose.getOutRow(),
-                      rows = reads ? transpose.getQ() : transpose.getP(),
-                      columns = reads ? transpose.getP() : transpose.getQ();
-        return llvm::SaturatingAdd<uint64_t>(times(transpose.getMatrices() - 1, matrix),
-                                             times(rows - 1, row), columns);
-      })
-      .Default([](Attribute) { return uint64_t(0); });
-}
-
 } // namespace nano

@@ -27,8 +27,4 @@ std::optional<int64_t> mostIterations(kernel::FuncOp kernel);
 /// loop of known bounds; and a view of scratch memory that reaches beyond it.
 mlir::LogicalResult verifyBounds(kernel::FuncOp kernel);
 
-/// The elements, from the first on, that a template reaches of the buffer at a position, as far as
-/// its sizes say so; 0: not known. The largest number where a size or a distance is below 0.
-uint64_t elementsReached(mlir::Attribute instance, int64_t position);
-
 } // namespace nano

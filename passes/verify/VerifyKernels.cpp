@@ -149,7 +149,7 @@ LogicalResult verifyKernel(kernel::FuncOp kernel) {
       if (!(touches[i].reads || touches[i].writes) || !type.hasStaticShape())
         continue;
       const step::ElementRange range = step::elementRange(type);
-      const uint64_t reached = elementsReached(*instance, i);
+      const uint64_t reached = instance->getElementsReached(i);
       if (reached > uint64_t(range.end - range.begin))
         return kernel.emitOpError("is a template that reaches ")
                << reached << " elements of buffer " << i << ", which has "
