@@ -41,7 +41,8 @@ const Target *findTarget(std::string_view name) {
 }
 
 const Target &targetOf(std::string_view name) {
-  static constexpr Target none = {.name = "", .machine = "cpu", .devices = {}};
+  static constexpr Target none = {
+      .name = "", .machine = "cpu", .devices = {}, .checkDevice = "", .secondDevice = ""};
   const Target *target = findTarget(name);
   return target ? *target : none;
 }
