@@ -4,6 +4,7 @@
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/RandomOps.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/ShapeOps.h"
 
 #include <fmt/format.h>
@@ -176,6 +177,22 @@ Tensor columnOf(const Tensor &rank, Line at) {
 }
 } // namespace
 
+Tensor argsort(const At &x) {
+  Recorder &recorder = Recorder::current();
+  const Value value = recorder.value(x, "argsort");
+  const RankedTensorType type = typeOf(value);
+  if (const DType element = dtypeOf(value);
+      type.getRank() == 0 || (element != f32 && element != bf16 && element != i32))
+    fail(x.at, fmt::format("argsort: takes rows of f32, bf16 or i32, not {}", describe(value)));
+  int64_t rows = 1;
+  for (int64_t size : type.getShape().drop_back())
+    rows *= size;
+  const Value flat = recorder.reshape(value, {rows, type.getShape().back()}, x.at);
+  const Value order =
+      recorder.op<graph::ArgsortOp>(x.at, typeOf(flat).clone(recorder.elementType(i32)), flat);
+  return recorder.handle(recorder.reshape(order, type.getShape(), x.at));
+}
+
 Tensor takeAlong(const At &x, const Tensor &indices) {
   const Line at = x.at;
   const Value value = floats(x, "takeAlong", /*hasRows=*/true);
@@ -204,8 +221,10 @@ TopK topK(const At &x, int64_t k) {
   const RankedTensorType type = typeOf(value);
   if (k < 0 || k > type.getShape().back())
     fail(at, fmt::format("topK: {} of rows of {} numbers", k, type.getShape().back()));
-  if (k > mostTaken)
-    fail(at, fmt::format("topK: {} of a row; at most {}", k, mostTaken));
+  if (k > mostTaken) {
+    const Tensor first = slice(At(argsort(x), at), -1, 0, k);
+    return {gather(x, first, -1), first};
+  }
   if (k == 0)
     return {none(type, dtypeOf(value), at), none(type, i32, at)};
   const Tensor numbers = columnNumbers(type, i32, at);

@@ -60,6 +60,10 @@ Tensor logSumExp(const At &x, const Axes &axes);
 /// The first index of the largest number along the last dimension, which stays with size 1: i32.
 /// At most 2²⁴ columns.
 Tensor argmax(const At &x);
+/// The columns of the numbers along the last dimension, the largest number's first; of equal ones
+/// the first. Of f32, bf16 or i32, i32 of x's shape: argsort(-x) begins with the smallest, and
+/// gather(x, argsort(x), -1) is sorted.
+Tensor argsort(const At &x);
 /// y[…, j] = x[…, indices[…, j]] of x […, C] and i32 [.., k]; 0 where an index is not in [0, C).
 /// For small k: every column of the result looks at all of x's. The gradient goes back to where
 /// the numbers came from.
@@ -77,7 +81,7 @@ struct TopK {
   Tensor values, indices; ///< […, k], of x's type and i32, the largest first
 };
 /// The k largest numbers of the last dimension, which are finite, and their indices; of equal ones
-/// the first. For small k, at most 64: the rows are looked at k times.
+/// the first. Up to 64 of them by looking at the rows k times, more by `argsort`.
 TopK topK(const At &x, int64_t k);
 
 //===- Random numbers ----------------------------------------------------------===//

@@ -290,6 +290,8 @@ IntegerRange IntegerRanges::compute(Operation *op) const {
         return wrapping(
             {std::min(each.low, each.low * most), std::max(each.high, each.high * most), false});
       })
+      .Case(
+          [&](ArgsortOp order) { return Range{0, tensorType(order).getShape().back() - 1, true}; })
       .Default([](Operation *) { return Range(); });
 }
 

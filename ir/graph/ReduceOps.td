@@ -1,4 +1,4 @@
-// Reductions and scans along dimensions.
+// Reductions, scans and orders along dimensions.
 #ifndef NANO_IR_GRAPH_REDUCE_OPS_TD
 #define NANO_IR_GRAPH_REDUCE_OPS_TD
 
@@ -56,6 +56,30 @@ def Nano_ScanOp : Nano_Op<"scan", [Pure, Nano_WholeKernel, SameOperandsAndResult
   let arguments = (ins Nano_CombinerAttr:$combiner, Nano_I32Tensor:$x);
   let results = (outs Nano_I32Tensor:$result);
   let assemblyFormat = "$combiner $x attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Nano_ArgsortOp : Nano_Op<"argsort", [Pure, Nano_WholeKernel, Nano_NotDifferentiable]> {
+  let summary = "the columns of a row in the order of their numbers";
+  let description = [{
+    y[n, j] = the column of the j-th largest number of row n; of equal ones, which both zeros are, the first column comes first. NaN comes before all numbers.
+
+    Operands: `x` [N, C], f32, bf16 or i32. Result: [N, C], i32, each row a permutation of 0 … C − 1.
+
+    Errors: another rank than 2; shapes that differ.
+
+    Example:
+
+    ```mlir
+    nano.program @example(%x: tensor<8x64xf32>) -> tensor<8x64xi32> {
+      %y = nano.argsort %x : tensor<8x64xf32> -> tensor<8x64xi32>
+      nano.return %y : tensor<8x64xi32>
+    }
+    ```
+  }];
+  let arguments = (ins Nano_NumberTensor:$x);
+  let results = (outs Nano_I32Tensor:$result);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
 }
 

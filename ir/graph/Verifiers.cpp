@@ -355,6 +355,13 @@ LogicalResult ScanOp::verify() {
   return success();
 }
 
+LogicalResult ArgsortOp::verify() {
+  if (rankOf(getX()) != 2)
+    return emitOpError("needs a rank-2 operand, has ") << shapeText(getX().getType());
+  return verifySameShape(*this, "the operand's shape and the result's", shapeOf(getX()),
+                         shapeOf(getResult()));
+}
+
 //===- Compute -----------------------------------------------------------===//
 
 LogicalResult MatmulOp::verify() {

@@ -16,6 +16,7 @@
 #include <bit>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 using namespace mlir;
 using namespace nano::graph;
@@ -433,7 +434,7 @@ void copyPart(TensorValue &part, TensorValue &whole, int64_t dim, int64_t start)
 FailureOr<SmallVector<TensorValue>> Machine::runShape(Operation *op, Operands operands,
                                                       bool &known) {
   if (!isa<BroadcastOp, ReshapeOp, SliceOp, ConcatOp, RotateOp, TransposeOp, PermuteOp, ReduceOp,
-           ScanOp>(op)) {
+           ScanOp, ArgsortOp>(op)) {
     known = false;
     return failure();
   }
@@ -511,6 +512,17 @@ FailureOr<SmallVector<TensorValue>> Machine::runShape(Operation *op, Operands op
       result.data[i] = scan.getCombiner() == Combiner::sum
                            ? wrapInteger(result.data[i - 1] + result.data[i])
                            : std::max(result.data[i - 1], result.data[i]);
+  } else if (isa<ArgsortOp>(op)) {
+    const int64_t columns = result.shape.back();
+    for (int64_t row = 0; row < result.size(); row += columns) {
+      const double *x = operands[0]->data.data() + row;
+      auto order = llvm::MutableArrayRef(result.data).slice(size_t(row), size_t(columns));
+      std::iota(order.begin(), order.end(), 0.0);
+      llvm::stable_sort(order, [&](double a, double b) {
+        const double first = x[int64_t(a)], second = x[int64_t(b)];
+        return !std::isnan(second) && (std::isnan(first) || first > second);
+      });
+    }
   }
   return Values{std::move(result)};
 }

@@ -291,6 +291,24 @@ def Kernel_ScanAttr : Kernel_Entry<"Scan", "scan", "nano_scan.h", [Size<"size">,
   }];
 }
 
+def Kernel_ArgsortAttr : Kernel_Entry<"Argsort", "argsort", "nano_argsort.h", [Size<"rows">, Size<"columns">, Flag<"is_shared">, Read<"x">, WriteEach<"y">], "an order"> {
+  let summary = "the order of the numbers of rows (nano_argsort.h)";
+  let description = [{
+    As `nano.argsort`, of `rows` rows of `columns` numbers, a block each. `is_shared`: a row is sorted in shared memory, of eight bytes a column, and else where it goes.
+
+    Errors: a size below 1.
+
+    Example: `#kernel.argsort<rows = 8, columns = 64, is_shared = true, x = 0, y = [1]>`
+  }];
+  let reach = "return extent({rows, columns});";
+  let call = [{
+  nano::ArgsortOperands<%x.type, %y.count> x;
+  x.x = %x.view;
+  x.y[%y.place] = %y.view;
+  nano::argsort<%threads, %columns, %is_shared>(work.begin, x);
+  }];
+}
+
 def Kernel_RecurrenceAttr : Kernel_Entry<"Recurrence", "recurrence", "nano_recurrence.h", [
     Size<"sequences">, Size<"length">, Size<"channels">, Size<"vector">, Flag<"reverse">, Flag<"adjoint">, Real<"initial">, ReadIfAny<"a">, ReadIfAny<"b">,
     WriteEach<"h">], "a recurrence"> {

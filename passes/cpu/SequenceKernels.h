@@ -9,6 +9,8 @@ namespace nano::kernels {
 mlir::LogicalResult emitScatterAddKernel(KernelFrame &frame);
 /// A single nano.scan.
 mlir::LogicalResult emitScanKernel(KernelFrame &frame);
+/// A single nano.argsort.
+mlir::LogicalResult emitArgsortKernel(KernelFrame &frame);
 /// A single nano.recurrence.
 mlir::LogicalResult emitRecurrenceKernel(KernelFrame &frame);
 /// A single nano.band_scores / nano.band_product.

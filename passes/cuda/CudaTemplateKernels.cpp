@@ -76,6 +76,8 @@ private:
       return band(op, product.getV(), product.getP(), product.getTranspose());
     if (auto scan = dyn_cast<graph::ScanOp>(op))
       return this->scan(scan);
+    if (auto order = dyn_cast<graph::ArgsortOp>(op))
+      return argsort(order);
     return std::vector<TemplateCall>{};
   }
 
@@ -369,6 +371,21 @@ private:
     set(launch, kernel::ScanAttr::get(b.getContext(), size, maximum, at.ins[0],
                                       b.getDenseI64ArrayAttr(at.outs[0])));
     identify(launch.identity, "maximum", b.getBoolAttr(maximum));
+    return std::vector<TemplateCall>{launch};
+  }
+
+  FailureOr<std::vector<TemplateCall>> argsort(graph::ArgsortOp op) {
+    TemplateCall launch;
+    const Bound at = bind(launch, {memrefOf(op.getX())}, {memrefsOf(task, op.getResult())});
+    const ArrayRef<int64_t> shape = op.getX().getType().getShape();
+    // A thread a pair of columns.
+    const int64_t threads =
+        std::clamp<int64_t>(int64_t(llvm::PowerOf2Ceil(uint64_t(shape[1]))) / 2, 32, 1024);
+    const int64_t bytes = 8 * shape[1];
+    const bool isShared = bytes <= maxSharedBytes;
+    setLaunch(launch, "argsort", shape, {int(threads), shape[0], isShared ? int(bytes) : 0});
+    set(launch, kernel::ArgsortAttr::get(b.getContext(), shape[0], shape[1], isShared, at.ins[0],
+                                         b.getDenseI64ArrayAttr(at.outs[0])));
     return std::vector<TemplateCall>{launch};
   }
 

@@ -1,5 +1,5 @@
-// Kernels of recurrences and of products along a band, on this machine and, from task to templates,
-// on the emulator, against the interpreter of the graph dialect.
+// Kernels of recurrences, of products along a band and of orders of rows, on this machine and, from
+// task to templates, on the emulator, against the interpreter of the graph dialect.
 // Tolerance of |actual − expected| / (1 + |expected|): f32 two roundings (1.2e-7) a summand or
 // factor of an element; bf16 one rounding (0.4 %) more.
 #include "passes/cpu/SequenceKernels.h"
@@ -20,6 +20,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 
 using namespace mlir;
@@ -28,23 +29,31 @@ using namespace nano::test;
 
 namespace {
 
-/// A tensor of three dimensions; `isStrided`: it is a part of a wider and longer one.
+/// A tensor of at least two dimensions; `isStrided`: it is a part of a wider and longer one.
 struct Operand {
   std::vector<int64_t> sizes;
   std::string element = "f32";
   bool isStrided = false;
 
   std::string tensor() const { return "tensor<" + text(sizes) + element + ">"; }
-  std::string whole() const {
-    return isStrided ? "memref<" + text({sizes[0], sizes[1] + 2, sizes[2] + 3}) + element + ">"
-                     : "memref<" + text(sizes) + element + ">";
+  std::vector<int64_t> wholeSizes() const {
+    std::vector<int64_t> whole = sizes;
+    if (isStrided) {
+      whole.end()[-2] += 2;
+      whole.back() += 3;
+    }
+    return whole;
   }
+  std::string whole() const { return "memref<" + text(wholeSizes()) + element + ">"; }
   std::string memref() const {
     if (!isStrided)
       return whole();
-    const int64_t row = sizes[2] + 3, sequence = (sizes[1] + 2) * row;
-    return "memref<" + text(sizes) + element + ", strided<[" + std::to_string(sequence) + ", " +
-           std::to_string(row) + ", 1], offset: " + std::to_string(row + 1) + ">>";
+    std::string strides = "1";
+    int64_t stride = 1;
+    for (size_t i = sizes.size(); --i > 0;)
+      strides = std::to_string(stride *= wholeSizes()[i]) + ", " + strides;
+    return "memref<" + text(sizes) + element + ", strided<[" + strides +
+           "], offset: " + std::to_string(wholeSizes().back() + 1) + ">>";
   }
 
   static std::string text(const std::vector<int64_t> &sizes) {
@@ -290,3 +299,41 @@ TEST(BandKernels, Bf16) {
 }
 
 TEST(BandKernels, StridedOperands) { checkBand({30, 2, 7, 5, "bf16", "f32", "f32", true}); }
+
+namespace {
+
+/// Zeros of both signs, infinities of both and NaN among normal numbers.
+double special(double x) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (std::abs(x) < 0.2)
+    return std::copysign(0, x);
+  return x > 2 ? NAN : x < -1.5 ? -infinity : x > 1.5 ? infinity : x;
+}
+double tenfold(double x) { return 10 * x; } // of integers with equal ones
+
+void checkArgsort(const std::vector<int64_t> &sizes, const std::string &element = "f32",
+                  bool isStrided = false) {
+  const Operand x{sizes, element, isStrided}, y{sizes, "i32", isStrided};
+  check({x}, y, "nano.argsort %x : " + x.tensor() + " -> " + y.tensor(), kernels::emitArgsortKernel,
+        0, element == "i32" ? tenfold : special);
+}
+
+} // namespace
+
+TEST(ArgsortKernel, AnyShape) {
+  for (int64_t columns : {1, 2, 3, 16, 37, 64, 129})
+    checkArgsort({5, columns});
+}
+
+TEST(ArgsortKernel, Types) {
+  checkArgsort({7, 70}, "bf16");
+  checkArgsort({7, 70}, "i32");
+}
+
+TEST(ArgsortKernel, StridedOperands) { checkArgsort({6, 33}, "f32", true); }
+
+/// More pairs than a block has threads, and rows that shared memory has no room for.
+TEST(ArgsortKernel, LongRows) {
+  checkArgsort({2, 5000});
+  checkArgsort({1, 29100}, "bf16");
+}

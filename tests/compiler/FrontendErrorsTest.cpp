@@ -76,6 +76,8 @@ TEST(FrontendErrors, Rows) {
             "topK: -1 of rows of 8 numbers");
   EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return argmax(t); }),
             "argmax: takes f32 or bf16 rows, not i32 [4]");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return argsort(sum(x)); }),
+            "argsort: takes rows of f32, bf16 or i32, not f32 []");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return takeAlong(x, t); }),
             "takeAlong: the indices are i32 [4] of rows of f32 [4, 8]; wanted is i32 with as many "
             "rows");

@@ -165,7 +165,7 @@ private:
   /// The next value, made of x [T, C].
   Value step(Value x) {
     const int64_t columns = x.shape[1];
-    switch (pick(0, 23)) {
+    switch (pick(0, 24)) {
     case 0:
     case 1:
       return linear(norm(x, chance(30)), randomWidth(), randomFloat());
@@ -255,6 +255,8 @@ private:
     case 21:
       return routed(x);
     case 22:
+      return sorted(x);
+    case 23:
       return binary("add", x, branches(cast(norm(x, false), x.element)));
     default:
       return chance(50) ? elementwise(x) : mixed(x);

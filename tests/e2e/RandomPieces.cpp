@@ -322,6 +322,25 @@ ModelText::Value RandomPieces::routed(Value given) {
   return cast(times(y, 0.6), given.element);
 }
 
+ModelText::Value RandomPieces::sorted(Value x) {
+  const int64_t columns = x.shape[1];
+  // Whole numbers, whose order rounding does not change: of them each row has another permutation.
+  Value keys = numbersBelow({T, columns}, number(static_cast<double>(pick(2, 2 * columns))));
+  if (chance(50))
+    keys = cast(keys, randomFloat());
+  Value order = op(keys.shape, "i32",
+                   "nano.argsort " + keys.name + " : " + typeOf(keys.shape, keys.element) + " -> ");
+  Value table = op(keys.shape, "i32", "nano.iota 0 : ");
+  Value first = binary("mul", table, constant(static_cast<double>(columns), keys.shape, "i32"));
+  const Shape flat = {T * columns}, all = {T * columns, 1};
+  Value ids = reshape(binary("add", first, order), flat);
+  Value source = reshape(x, all);
+  Value y = op(all, x.element,
+               "nano.gather " + source.name + ", " + ids.name + " : (" + typeOf(all, x.element) +
+                   ", " + typeOf(flat, "i32") + ") -> ");
+  return times(binary("add", x, reshape(y, x.shape)), 0.6);
+}
+
 ModelText::Value RandomPieces::reordered(Value x) {
   const int64_t columns = x.shape[1], parts = columns % 4 == 0 ? 4 : columns % 2 == 0 ? 2 : 1;
   static const Shape orders[] = {{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};

@@ -54,6 +54,8 @@ protected:
   /// The k largest columns choose rows of a table; what a row counts for is how far its column is
   /// above the largest one that is not chosen, so that a tie changes nothing.
   Value routed(Value x);
+  /// Columns in the order of numbers made of tokens and positions.
+  Value sorted(Value x);
   /// Dimensions in another order, a function of the last one there, and back.
   Value reordered(Value x);
   /// Whole numbers beside x, where these change x's own are equal.

@@ -67,6 +67,10 @@ def log_sum_exp(x):
     return math.log(math.fsum(map(math.exp, x)))
 
 
+def part(x, i):
+    return x[i % COLUMNS] - 8 * (i // COLUMNS)
+
+
 # What a row comes to in C++, and in Python of x, w and the row's token.
 CASES = {
     "gelu": (
@@ -113,9 +117,24 @@ CASES = {
             w,
         ),
     ),
+    # More than are looked for one by one.
+    "topKOfMany": (
+        "List<Tensor> parts(6);"
+        "for (int j = 0; j < 6; ++j) parts[j] = x - 8.0 * j;"
+        "const TopK top = topK(concat(parts, 1), 70);"
+        "const Tensor some = top.values + 0.01 * cast(top.indices, f32);"
+        "return sum(slice(some, 1, 58, 12) * w, -1)",
+        lambda x, w, t: dot([part(x, i) + 0.01 * i for i in largest([part(x, i) for i in range(72)], 70)[58:]], w),
+    ),
     "argmax": (
         "return sum(cast(argmax(x), f32) * w, -1) + 0.0 * sum(x, -1)",
         lambda x, w, t: math.fsum(w) * largest(x, 1)[0],
+    ),
+    "argsort": (
+        "const Tensor order = argsort(x), back = argsort(-round(4.0 * x));"
+        "return sum(gather(x, order, -1) * w, -1) + 0.1 * sum(cast(back, f32) * w, -1)",
+        lambda x, w, t: dot([x[i] for i in largest(x, COLUMNS)], w)
+        + 0.1 * dot(largest([-round(4 * v) for v in x], COLUMNS), w),
     ),
     "takeAlong": (
         "const Tensor which = (iota({T, 3}, 1) * 5 + reshape(tokens, {T, 1})) % C;"

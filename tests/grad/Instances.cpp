@@ -466,6 +466,12 @@ void scan(Instance &in) {
                          in.flip() ? Combiner::sum : Combiner::max, x);
 }
 
+/// No derivative: which number is the largest does not change a little.
+void argsort(Instance &in) {
+  const RankedTensorType type = in.floatType(in.shape(2, 2));
+  in.op = ArgsortOp::create(in.builder, in.location, in.i32(type.getShape()), in.operand(type));
+}
+
 /// Integers of 32 bits, of both signs.
 Value bits(Instance &in, RankedTensorType type) {
   return in.operand(type, TensorValue::integers(type, in.random, INT32_MIN, int64_t{1} << 31));
@@ -542,6 +548,7 @@ const Generator *findGenerator(StringRef name) {
       {"nano.attention", attention},
       {"nano.cross_entropy", crossEntropy},
       {"nano.scan", scan},
+      {"nano.argsort", argsort},
       {"nano.and", integers<AndOp>},
       {"nano.or", integers<OrOp>},
       {"nano.xor", integers<XorOp>},

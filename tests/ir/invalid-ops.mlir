@@ -289,6 +289,22 @@ nano.program @f(%x: tensor<2x4xi32>) -> tensor<2x4xi32> {
 
 // -----
 
+nano.program @f(%x: tensor<4xf32>) -> tensor<4xi32> {
+  // expected-error @below {{needs a rank-2 operand, has [4]}}
+  %y = nano.argsort %x : tensor<4xf32> -> tensor<4xi32>
+  nano.return %y : tensor<4xi32>
+}
+
+// -----
+
+nano.program @f(%x: tensor<2x4xf32>) -> tensor<4x2xi32> {
+  // expected-error @below {{the operand's shape and the result's differ: [2, 4] and [4, 2]}}
+  %y = nano.argsort %x : tensor<2x4xf32> -> tensor<4x2xi32>
+  nano.return %y : tensor<4x2xi32>
+}
+
+// -----
+
 nano.program @f(%a: tensor<2xf32>, %b: tensor<2x4xf32>) -> tensor<4xf32> {
   // expected-error @below {{operands need at least two dimensions: [2] × [2, 4]}}
   %y = nano.matmul %a, %b : (tensor<2xf32>, tensor<2x4xf32>) -> tensor<4xf32>

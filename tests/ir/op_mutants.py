@@ -138,6 +138,10 @@ def scan(op):
     return same_elements(op) and len(op.operands[0].shape) == 1 and op.attributes["combiner"] in (0, 1)
 
 
+def argsort(op):
+    return elementwise(op) and len(op.operands[0].shape) == 2 and op.results[0].element == I32
+
+
 def product(a, b, op):
     """The shape of op(a)·op(b)."""
     *batch, m, k = a
@@ -267,7 +271,8 @@ MEANINGS = {
     **dict.fromkeys(UNARY + OF_TWO + BINARY + INTEGER, same_elements),
     "cast": elementwise, "select": select, "bitcast": bitcast, "normal": normal, "iota": iota, "constant": lambda op: True,
     "broadcast": broadcast, "reshape": reshape, "slice": slice_, "concat": concat, "rotate": rotate,
-    "transpose": transpose, "permute": permute, "reduce": reduce, "scan": scan, "matmul": matmul,
+    "transpose": transpose, "permute": permute, "reduce": reduce, "scan": scan, "argsort": argsort,
+    "matmul": matmul,
     "scaled_matmul": scaled_matmul, "quantize": scaled, "dequantize": scaled, "gather": gather,
     "scatter_add": scatter_add, "attention": attention, "attention_grad": attention_grad,
     "cross_entropy": cross_entropy, "recurrence": recurrence, "band_scores": band_scores,
@@ -278,7 +283,7 @@ MEANINGS = {
 
 # Operands of ops whose meaning above goes over all that there are.
 OPERANDS = {
-    **dict.fromkeys(UNARY + ["cast", "bitcast", "rotate", "scan", "all_reduce"], 1),
+    **dict.fromkeys(UNARY + ["cast", "bitcast", "rotate", "scan", "argsort", "all_reduce"], 1),
     **dict.fromkeys(OF_TWO + BINARY + INTEGER, 2), "normal": 3,
 }  # fmt: skip
 
@@ -366,6 +371,9 @@ def make(name, r):
     if name == "scan":
         x = tensor(I32, n())
         return Op(name, [x], [x], combiner=r.randrange(2))
+    if name == "argsort":
+        x = Type(sizes(2, 2), r.choice([e, I32]))
+        return Op(name, [x], [Type(x.shape, I32)])
     if name in ("matmul", "scaled_matmul"):
         batch = sizes(1) if name == "matmul" else ()
         m, k, l = n(), n(), n()

@@ -123,6 +123,15 @@ TEST_F(InterpreterTest, IntegersWrapAndDivideDown) {
   EXPECT_EQ(results[2].data, (Data{-7, 2147483640}));
 }
 
+TEST_F(InterpreterTest, OrdersRows) {
+  auto results = run(R"(nano.program @f(%x: tensor<2x5xf32>) -> tensor<2x5xi32> {
+    %y = nano.argsort %x : tensor<2x5xf32> -> tensor<2x5xi32>
+    nano.return %y : tensor<2x5xi32>
+  })",
+                     {{{2, 5}, {1, 3, -INFINITY, 3, NAN, -0.0, -1, 0, INFINITY, 0}}});
+  EXPECT_EQ(results[0].data, (Data{4, 1, 3, 0, 2, 3, 0, 2, 4, 1}));
+}
+
 TEST_F(InterpreterTest, MovesElements) {
   auto results = run(
       R"(nano.program @f(%x: tensor<2x3xf32>) -> (tensor<2x2xf32>, tensor<2x3xf32>, tensor<2x2x3xf32>, tensor<3xf32>, tensor<2xf32>, tensor<3x3xf32>) {

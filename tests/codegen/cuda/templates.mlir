@@ -93,6 +93,23 @@ step.program @scan {
 
 // -----
 
+// CHECK-LABEL: // argsort
+// CHECK:         nano::ArgsortOperands<nano::bf16, 1> x;
+// CHECK-NEXT:    x.x = {x_2, 100, 1};
+// CHECK-NEXT:    x.y[0] = {y, 100, 1};
+// CHECK-NEXT:    nano::argsort<64, 100, true>(work.begin, x);
+step.program @argsort {
+  %x = step.buffer "x" : memref<3x100xbf16>
+  %y = step.buffer "y" : memref<3x100xi32>
+  step.task ins(%x) outs(%y) : (memref<3x100xbf16>) -> memref<3x100xi32> {
+  ^bb0(%a: tensor<3x100xbf16>):
+    %0 = nano.argsort %a : tensor<3x100xbf16> -> tensor<3x100xi32>
+    nano.yield %0 : tensor<3x100xi32>
+  }
+}
+
+// -----
+
 // A copy between layouts goes through shared memory, for which it has a template.
 // IR-LABEL: step.program @transposed
 // IR:         step.launch @transpose_{{.*}}(%x, %{{.*}})

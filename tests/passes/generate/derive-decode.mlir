@@ -65,6 +65,32 @@ nano.program @looks_back(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {
 
 // -----
 
+// The order of a row's numbers is the row's own, that of all positions is not.
+// CHECK-LABEL: nano.program @decode
+// CHECK: nano.argsort {{.*}} : tensor<1x4xf32> -> tensor<1x4xi32>
+nano.program @orders(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "generate"} {
+  %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
+  %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
+  %i = nano.argsort %x : tensor<8x4xf32> -> tensor<8x4xi32>
+  %y = nano.cast %i : tensor<8x4xi32> -> tensor<8x4xf32>
+  nano.return %y : tensor<8x4xf32>
+}
+
+// -----
+
+// WHY: remark: sampling computes all positions for every token: no rule says what it does row by row
+nano.program @order_of_all(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "generate"} {
+  %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
+  %r = nano.reshape %f : tensor<8xf32> -> tensor<1x8xf32>
+  %i = nano.argsort %r : tensor<1x8xf32> -> tensor<1x8xi32>
+  %p = nano.reshape %i : tensor<1x8xi32> -> tensor<8xi32>
+  %g = nano.cast %p : tensor<8xi32> -> tensor<8xf32>
+  %y = nano.broadcast %g dims [0] : tensor<8xf32> -> tensor<8x4xf32>
+  nano.return %y : tensor<8x4xf32>
+}
+
+// -----
+
 // What other rows decide.
 // WHY: remark: sampling computes all positions for every token: all its rows are needed, which depend on tokens
 nano.program @mean(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "generate"} {

@@ -108,6 +108,11 @@ module {
     %flat = nano.reshape %columns : tensor<2x64xi32> -> tensor<128xi32>
     // expected-remark @below {{its indices, 0 to 63, lie in}}
     %g22 = nano.gather %table, %flat : (tensor<2000x4xf32>, tensor<128xi32>) -> tensor<128x4xf32>
+    %scores = nano.cast %columns : tensor<2x64xi32> -> tensor<2x64xf32>
+    %best = nano.argsort %scores : tensor<2x64xf32> -> tensor<2x64xi32>
+    %order = nano.reshape %best : tensor<2x64xi32> -> tensor<128xi32>
+    // expected-remark @below {{its indices, 0 to 63, lie in}}
+    %g25 = nano.gather %table, %order : (tensor<2000x4xf32>, tensor<128xi32>) -> tensor<128x4xf32>
 
     // Scalars change from step to step, and floats may be anything.
     %window = nano.load @window : tensor<i32>
