@@ -4,12 +4,14 @@ through NVRTC for sm_90a; registers, stack, static shared memory and instruction
 tests/golden/cuda/MODEL.txt, and nothing spills.
 
 A page says which NVRTC made it. Another one's numbers are not compared: that its kernels compile and
-do not spill is tested, and the test counts as skipped. A kernel whose text and headers are those of
-the page (the first column) is not compiled again. With --update the pages are written. Exit status
-77: there is no CUDA toolkit, or another one, and nothing failed."""
+do not spill is tested, and the test counts as skipped. A kernel whose text, with the headers that it
+includes, is that of the page (the first column) is not compiled again. With --update the pages are
+written. Exit status 77: there is no CUDA toolkit, or another one, and nothing failed."""
 
+import functools
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -68,6 +70,26 @@ def write_page(model, kernels):
             )
 
 
+def digests_in(folder):
+    """A function of a file of the folder: the digest of its text and of all that it includes."""
+
+    @functools.cache
+    def text_of(name):
+        with open(os.path.join(folder, name), "rb") as file:
+            return file.read()
+
+    def digest(name):
+        found, left = set(), [name]
+        while left:
+            if (each := left.pop()) not in found:
+                found.add(each)
+                left += [word.decode() for word in re.findall(rb'^ *#include "(.+)"', text_of(each), re.M)]
+        parts = [text_of(name), *map(text_of, sorted(found - {name}))]
+        return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:8]
+
+    return digest
+
+
 def kernels_of(model, known):
     """{kernel: (digest, Resources)} of a model's plan; what is known of the same text is taken."""
     with tempfile.TemporaryDirectory() as folder:
@@ -80,18 +102,12 @@ def kernels_of(model, known):
         if done.returncode != 0:
             raise AssertionError(f"{' '.join(command)} failed:\n{done.stderr}")
         sources = os.path.join(folder, "kernels")
-        headers = hashlib.sha256()
-        for name in sorted(os.listdir(sources)):
-            if name.endswith(".h"):
-                with open(os.path.join(sources, name), "rb") as file:
-                    headers.update(file.read())
-        kernels = {}
+        digest_of, kernels = digests_in(sources), {}
         for name in sorted(os.listdir(sources)):
             if not name.endswith(".cu"):
                 continue
             path, kernel = os.path.join(sources, name), name.removesuffix(".cu")
-            with open(path, "rb") as file:
-                digest = hashlib.sha256(headers.digest() + file.read()).hexdigest()[:8]
+            digest = digest_of(name)
             if kernel in known and known[kernel][0] == digest:
                 kernels[kernel] = known[kernel]
             else:

@@ -34,6 +34,10 @@ NANO_MODEL {
     const Tensor z = attention(wide, wide, slice(wide, 2, 0, D / 6),
                                {.first = max(t - 1024, 0), .last = t, .scale = 0.07});
     x = norm(x + concat({reshape(z, {T, D / 6 * 4}), slice(x, 1, 0, D / 3)}, 1));
+    const Tensor part = slice(x, 1, 0, 96); // its columns in order, and of each the first tokens
+    const Tensor sorted = gather(part, argsort(part), -1);
+    const Tensor most = sum(topK(transpose(part), 1024).values, -1) / 1024.0;
+    x = norm(concat({sorted + reshape(most, {1, 96}), slice(x, 1, 96, D - 96)}, 1));
     const Tensor logits = cast(linear(x, embed), f32);
     return crossEntropy(logits, targets);
   };
