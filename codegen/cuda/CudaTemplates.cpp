@@ -160,6 +160,8 @@ private:
   }
 
   static std::string constantOf(const kernel::TemplateField &field) {
+    if (const DenseI64ArrayAttr *list = std::get_if<DenseI64ArrayAttr>(&field.value))
+      return fmt::format("{}", fmt::join(list->asArrayRef(), ", "));
     if (const bool *flag = std::get_if<bool>(&field.value))
       return *flag ? "true" : "false";
     if (const FloatAttr *real = std::get_if<FloatAttr>(&field.value))

@@ -323,7 +323,8 @@ template <typename T> NANO_DEVICE void storeStreaming(T *pointer, const T &value
 
 /// Adds to four numbers in global memory, at a multiple of 16 bytes (red.global.add.v4.f32), with
 /// one rounding; subnormal numbers count as 0. The thread does not wait for them, as it would if it
-/// loaded and stored them. Nobody else touches them during the launch: no order is left open.
+/// loaded and stored them. Who else touches them during the launch does so before or after, by
+/// waitForCount and addToCount: no order is left open.
 NANO_DEVICE void addInMemory(float *to, const float (&summands)[4]) {
   asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to),
                "f"(summands[0]), "f"(summands[1]), "f"(summands[2]), "f"(summands[3])

@@ -19,19 +19,25 @@ class Kernel_Field<string nameOf, string typeOf, string kindOf, bit isOptional =
   bit isSize = 0;
   AttrOrTypeParameter parameter = !if(isOptional, OptionalParameter<typeOf>, AttrParameter<typeOf, "">);
 }
-/// Constants: a number that is at least 1, one that is not so bound, one where there is any, a flag, a real number.
+/// Constants: a number that is at least 1, several of them, one that is not so bound, one where there is any, a flag, a real number.
 class Size<string name> : Kernel_Field<name, "int64_t", "constant"> { let isSize = 1; }
+class Sizes<string name> : Kernel_Field<name, "::mlir::DenseI64ArrayAttr", "constants">;
 class Number<string name> : Kernel_Field<name, "int64_t", "constant">;
 class Flag<string name> : Kernel_Field<name, "bool", "constant">;
 class NumberIfAny<string name> : Kernel_Field<name, "std::optional<int64_t>", "constantIfAny", 1>;
 class Real<string name> : Kernel_Field<name, "::mlir::FloatAttr", "constant">;
-/// Buffers that are read and written, by their positions; WriteEach: one result, which goes to each of several.
+/// Buffers that are read and written, by their positions; WriteEach: one result, which goes to each of several; ReadAll, WriteAll, AddAll: as many operands or
+/// results as there are buffers.
 class Read<string name> : Kernel_Field<name, "int64_t", "read">;
 class ReadIfAny<string name> : Kernel_Field<name, "std::optional<int64_t>", "read", 1>;
 class Write<string name> : Kernel_Field<name, "int64_t", "write">;
 class WriteIfAny<string name> : Kernel_Field<name, "std::optional<int64_t>", "write", 1>;
 class AddIfAny<string name> : Kernel_Field<name, "std::optional<int64_t>", "add", 1>;
+class Add<string name> : Kernel_Field<name, "int64_t", "add">;
 class WriteEach<string name> : Kernel_Field<name, "::mlir::DenseI64ArrayAttr", "write">;
+class ReadAll<string name> : Kernel_Field<name, "::mlir::DenseI64ArrayAttr", "read">;
+class WriteAll<string name> : Kernel_Field<name, "::mlir::DenseI64ArrayAttr", "writes">;
+class AddAll<string name> : Kernel_Field<name, "::mlir::DenseI64ArrayAttr", "adds">;
 /// A function beside the kernel, where there is one: the text's of this name, with these parameters.
 class FunctionIfAny<string name, string nameInText, list<string> arguments> : Kernel_Field<name, "::mlir::FlatSymbolRefAttr", "function", 1> {
   let made = "TemplateField::function(\"" # name # "\", getImpl()->" # name # ", \"" # nameInText # "\", {\"" # !interleave(arguments, "\", \"") # "\"})";
@@ -41,10 +47,10 @@ class FunctionIfAny<string name, string nameInText, list<string> arguments> : Ke
 /// that returns how many elements, from the first on, a launch reaches of the buffer at `position`, of the fields' values; 0: it is not known. `definition` stands
 /// before the kernel, `call` is the kernel's text, and `work.begin` in it the iteration. In both:
 ///
-///   %name, %name.view      a constant; of a buffer its pointer, and that with its strides: {x, 64, 1}; of a function its definition
+///   %name, %name.view      a constant, or several with commas between; of a buffer its pointer, and that with its strides: {x, 64, 1}; of a function its definition
 ///   %name.type, .stride    of a buffer: its element type, its outermost stride; %a|b.type: of the first of the two that there is
 ///   %name.given, .count    whether there is such a constant, buffer or function; how many
-///   %name.place            the number of the place. A line that names the buffers of a WriteEach stands once for each
+///   %name.place            the number of the place. A line that names the buffers of a list stands once for each
 ///   %if(name), %unless(…)  begins a line that stands where there is such a field, and where there is none. A line without them is
 ///                          left out where it names what there is not
 ///   %threads               threads of a block
@@ -148,6 +154,53 @@ struct Symmetric {
 }];
   let call = [{%if(d)nano::symmetricProduct<Symmetric>(int(work.begin), maps.map[0], maps.map[1], %d, %c);
 %unless(d)nano::symmetricProduct<Symmetric>(int(work.begin), maps.map[0], maps.map[1], nullptr, %c);
+  }];
+}
+
+def Kernel_SplitAttr : Kernel_Entry<"Split", "split", "nano_split.h",
+    [Sizes<"rows">, Sizes<"columns">, Size<"inner">, Size<"blocks">, ReadAll<"a">, ReadAll<"b">, WriteAll<"c">, AddAll<"sums">, Add<"counts">],
+    "split products", ["isAdded"]> {
+  let summary = "matrix products with a long inner dimension, in one launch (nano_split.h)";
+  let description = [{
+    Of each i, c[i] = a[i]ᵀ·b[i] or sums[i] += a[i]ᵀ·b[i]: a[i] is [inner, rows[i]] and b[i] is [inner, columns[i]], of bf16, and the kernel has tensor maps of both, one behind the other; results are of
+    f32, without gaps. Tiles are cut along the inner dimension so that all clusters of blocks work equally long. `counts` are zeros before the launch, as many as nano_split_shape.h says.
+
+    | field | meaning |
+    |---|---|
+    | `blocks` | blocks of the launch, which share all tiles |
+
+    Errors: sizes below 1; lists of other lengths; both `c` and `sums`, or neither.
+
+    Example: `#kernel.split<rows = [128, 64], columns = [64, 64], inner = 4096, blocks = 4, a = [0, 1], b = [2, 2], c = [3, 4], sums = [], counts = 5>`
+  }];
+  let errors = [{
+  const size_t products = rows.size();
+  if (columns.size() != products || a.size() != products || b.size() != products)
+    return emitError() << "split products, " << products << " by their rows, with other numbers of columns or operands";
+  if (c.size() + sums.size() != products || (!c.empty() && !sums.empty()))
+    return emitError() << "split products, " << products << " by their rows, with results for " << c.size() << " and sums for " << sums.size();
+  for (::mlir::DenseI64ArrayAttr sizes : {rows, columns})
+    if (failed(verifySizes(emitError, "split products", sizes)))
+      return ::mlir::failure();
+}];
+  let definition = [{
+struct Split {
+  static constexpr int count = %a.count, inner = %inner, blocks = %blocks;
+  static constexpr bool adds = %sums.given;
+  static NANO_DEVICE constexpr int rows(int i) {
+    constexpr int all[] = {%rows};
+    return all[i];
+  }
+  static NANO_DEVICE constexpr int columns(int i) {
+    constexpr int all[] = {%columns};
+    return all[i];
+  }
+};
+}];
+  let call = [{  nano::SplitResults<Split::count> results;
+  results.c[%c.place] = %c;
+  results.c[%sums.place] = %sums;
+  nano::splitProducts<Split>(maps.map, results, %counts);
   }];
 }
 

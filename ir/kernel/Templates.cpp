@@ -70,14 +70,21 @@ SmallVector<int64_t> TemplateEntry::reads() const {
 SmallVector<SmallVector<int64_t>> TemplateEntry::writes() const {
   SmallVector<SmallVector<int64_t>> places;
   for (const TemplateField &field : fields)
-    if (isResult(field))
+    if (isResult(field) && field.isApart)
+      for (int64_t position : field.positions)
+        places.push_back({position});
+    else if (isResult(field))
       places.push_back(field.positions);
   return places;
 }
 bool TemplateEntry::isAdded(size_t result) const {
   for (const TemplateField &field : fields)
-    if (isResult(field) && result-- == 0)
-      return field.kind == TemplateField::Kind::add;
+    if (isResult(field)) {
+      const size_t results = field.isApart ? field.positions.size() : 1;
+      if (result < results)
+        return field.kind == TemplateField::Kind::add;
+      result -= results;
+    }
   return false;
 }
 

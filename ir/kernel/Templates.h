@@ -14,13 +14,17 @@ namespace nano::kernel {
 /// A field of a template: see Kernel_Field.
 struct TemplateField {
   enum class Kind { constant, read, write, add, function };
-  using Constant = std::variant<std::monostate, int64_t, bool, mlir::FloatAttr>;
+  using Constant =
+      std::variant<std::monostate, int64_t, bool, mlir::FloatAttr, mlir::DenseI64ArrayAttr>;
 
   static TemplateField constant(llvm::StringRef name, Constant value) {
     return {name, Kind::constant, value};
   }
   static TemplateField constantIfAny(llvm::StringRef name, std::optional<int64_t> value) {
     return value ? TemplateField{name, Kind::constant, *value} : TemplateField{name};
+  }
+  static TemplateField constants(llvm::StringRef name, mlir::DenseI64ArrayAttr values) {
+    return {name, Kind::constant, values};
   }
   template <typename T> static TemplateField read(llvm::StringRef name, T positions) {
     return buffers(name, Kind::read, positions);
@@ -31,10 +35,17 @@ struct TemplateField {
   template <typename T> static TemplateField add(llvm::StringRef name, T positions) {
     return buffers(name, Kind::add, positions);
   }
+  /// Each a result by itself.
+  static TemplateField writes(llvm::StringRef name, mlir::DenseI64ArrayAttr positions) {
+    return apart(buffers(name, Kind::write, positions));
+  }
+  static TemplateField adds(llvm::StringRef name, mlir::DenseI64ArrayAttr positions) {
+    return apart(buffers(name, Kind::add, positions));
+  }
   static TemplateField function(llvm::StringRef name, mlir::FlatSymbolRefAttr symbol,
                                 llvm::StringRef nameInText,
                                 llvm::SmallVector<llvm::StringRef> arguments) {
-    return {name, Kind::function, {}, {}, false, symbol, nameInText, std::move(arguments)};
+    return {name, Kind::function, {}, {}, false, false, symbol, nameInText, std::move(arguments)};
   }
 
   /// Whether there is such a constant, buffer or function.
@@ -48,12 +59,17 @@ struct TemplateField {
   Kind kind = Kind::constant;
   Constant value = {};
   llvm::SmallVector<int64_t> positions = {}; ///< of buffers
-  bool isList = false;                       ///< a result that goes to all of the positions
+  bool isList = false;  ///< of operands, or of the places that a result goes to,
+  bool isApart = false; ///< or of results
   mlir::FlatSymbolRefAttr symbol = {};
   llvm::StringRef nameInText = {};
   llvm::SmallVector<llvm::StringRef> arguments = {};
 
 private:
+  static TemplateField apart(TemplateField field) {
+    field.isApart = true;
+    return field;
+  }
   static TemplateField buffers(llvm::StringRef name, Kind kind, int64_t position) {
     return {name, kind, {}, {position}};
   }

@@ -136,7 +136,7 @@ const char *Cluster::conflict(const EmulatedThread &thread, const Cell &cell, Us
     relation = "which are part of an mbarrier";
     return "misused mbarrier";
   }
-  if ((isRead(use) || use == Use::Atomic || use == Use::CopyAdd) && !written &&
+  if ((isRead(use) || use == Use::Atomic || use == Use::Add || use == Use::CopyAdd) && !written &&
       !(region && region->readable)) {
     relation = region ? "which this launch only writes, and has not written yet"
                       : "which nothing has written";
@@ -211,11 +211,13 @@ const char *Cluster::conflictOfClusters(const EmulatedThread &thread, const Cell
       }
       return false;
     };
-    relation =
-        "which another block has written in the same launch (" + nameOf(cell.writePlace) + ")";
-    if (!isKnown(thread.clock.others))
-      return "race";
-    if ((use == Use::CopyWrite || use == Use::CopyAdd) && !isKnown(thread.clock.othersFenced)) {
+    const bool isOrdered = isKnown(thread.clock.others);
+    if (!isOrdered ||
+        ((use == Use::CopyWrite || use == Use::CopyAdd) && !isKnown(thread.clock.othersFenced))) {
+      relation =
+          "which another block has written in the same launch (" + nameOf(cell.writePlace) + ")";
+      if (!isOrdered)
+        return "race";
       relation += " with no fenceProxyGlobal before this asynchronous operation";
       return "missing fence";
     }
@@ -246,6 +248,7 @@ void Cluster::record(const EmulatedThread &thread, Cell &cell, Use use, Place pl
     cell.reads = reads.addAsync(cell.reads, number, uint16_t(thread.index), place);
     return;
   case Use::Write:
+  case Use::Add:
   case Use::Atomic:
     cell.reads = 0;
     cell.writer = uint16_t(thread.index);
@@ -358,6 +361,11 @@ void EmulatedThread::access(const void *address, unsigned long bytes, bool write
   if (cluster->checked)
     cluster->check(*this, address, bytes, true, write ? Cluster::Use::Write : Cluster::Use::Read,
                    cluster->place(site));
+}
+
+void EmulatedThread::accessToAdd(const void *address, unsigned long bytes, Site site) {
+  if (cluster->checked)
+    cluster->check(*this, address, bytes, true, Cluster::Use::Add, cluster->place(site));
 }
 
 void EmulatedThread::loadReadOnly(const void *address, unsigned long bytes, Site site) {

@@ -67,7 +67,7 @@ private:
     Block *block = nullptr;
     uint32_t offset = 0; ///< sharedAddress
   };
-  enum class Use { Read, ReadOnly, Write, Atomic, AsyncRead, CopyWrite, CopyAdd };
+  enum class Use { Read, ReadOnly, Write, Add, Atomic, AsyncRead, CopyWrite, CopyAdd };
   static bool isRead(Use use) {
     return use == Use::Read || use == Use::ReadOnly || use == Use::AsyncRead;
   }

@@ -19,6 +19,7 @@ public:
   void access(const void *address, unsigned long bytes, bool write, bool aligned,
               const void *instruction) override;
   void access(const void *address, unsigned long bytes, bool write, Site site) override;
+  void accessToAdd(const void *address, unsigned long bytes, Site site) override;
   void loadReadOnly(const void *address, unsigned long bytes, Site site) override;
   [[noreturn]] void trap(Site site) override;
   unsigned sharedAddress(const void *shared, Site site) override;

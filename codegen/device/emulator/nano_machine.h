@@ -57,6 +57,8 @@ public:
                       const void *instruction) = 0;
   /// The access of a primitive, which is aligned.
   virtual void access(const void *address, unsigned long bytes, bool write, Site site) = 0;
+  /// Likewise where something is added to what is there.
+  virtual void accessToAdd(const void *address, unsigned long bytes, Site site) = 0;
   /// A load of global memory that nothing writes during the launch.
   virtual void loadReadOnly(const void *address, unsigned long bytes, Site site) = 0;
   [[noreturn]] virtual void trap(Site site) = 0;

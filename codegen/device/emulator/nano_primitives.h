@@ -172,8 +172,7 @@ template <typename T> NANO_PRIMITIVE void storeStreaming(T *pointer, const T &va
 }
 
 NANO_PRIMITIVE void addInMemory(float *to, const float (&summands)[4], NANO_SITE) {
-  thread().access(to, sizeof summands, false, site);
-  thread().access(to, sizeof summands, true, site);
+  thread().accessToAdd(to, sizeof summands, site);
   for (int i = 0; i < 4; ++i)
     to[i] += summands[i];
 }
