@@ -576,6 +576,9 @@ def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
     On CUDA a kernel that computes half takes the place of the library's product of a matrix with its own transpose, or of a symmetric matrix with itself, where it is predicted to be faster. That a result is symmetric
     is found out from the program: it is such a product of one buffer, with a symmetric addend or none.
 
+    With `split-products`, for CUDA, products of f32 from bf16 factors that lie with the summed dimension first, as the gradients of weights, are computed by launches that cut tiles along this dimension where that is
+    predicted to be faster than the library: each by itself or with others of as many summands, where the last of them stands, if what stands between them touches little and does not need them. Details say which.
+
     With `candidates`, for CUDA, kernels that compute the same in another way stand beside those that are chosen by rule, so that who runs the plan can measure them: attention with other tiles, its gradients in seven
     products beside five, and half of a symmetric product beside the library's.
 
@@ -591,7 +594,10 @@ def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
                  Option<"multiprocessors", "multiprocessors", "int64_t", "0", "cuda: blocks that run at once, for kernels whose blocks take one share each of the work; 0: the machine's">,
                  NanocOption<"candidates", "candidates", "bool", "false",
                              "cuda: the plan also holds kernels that may be faster than those chosen by rule, for nanorun --tune to measure: other tiles of attention, its gradients in seven products beside five, symmetric products at half the work",
-                             "--candidates">];
+                             "--candidates">,
+                 NanocOption<"splitProducts", "split-products", "bool", "false",
+                             "cuda: products with many summands, as the gradients of weights, are computed by kernels that cut them along these, several in a launch, where that is predicted to be faster than the library",
+                             "--split-products">];
 }
 
 //===- schedule/ -----------------------------------------------------------------------------------------------------===//

@@ -60,6 +60,20 @@ struct SymmetricCall {
 std::vector<SymmetricCall> symmetricCalls(step::ProgramOp program, const step::KernelTable &kernels,
                                           const machine::Machine &machine);
 
+/// A launch that computes products where the last of them is. Its last operand, which the call does
+/// not have yet, is so many i32 that are zero before it.
+struct SplitCall {
+  llvm::SmallVector<step::MatmulOp> products;
+  TemplateCall call;
+  int64_t counts;
+};
+
+/// Those of the products of a program with many summands that launches of a template of the device
+/// library are predicted to compute faster than a library (SplitProducts.cpp). Remarks of details
+/// say which.
+std::vector<SplitCall> splitCalls(step::ProgramOp program, const step::KernelTable &kernels,
+                                  const machine::Machine &machine);
+
 /// Of a task that is attention's gradients the tokens of a row, where its queries' ranges begin
 /// with their rows, which all have so many: where `first` is t / row · row of the tokens t, as a
 /// task of the same block computes it. Else 0.

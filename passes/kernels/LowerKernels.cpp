@@ -193,6 +193,8 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
     }
     if (isCuda && failed(takeSymmetricProducts(moduleBuilder)))
       return signalPassFailure();
+    if (isCuda && splitProducts && failed(takeSplitProducts(moduleBuilder)))
+      return signalPassFailure();
   }
 
 private:
@@ -342,6 +344,32 @@ private:
             return failure();
           matmul.setCandidatesAttr(*names);
         }
+      }
+    return success();
+  }
+
+  /// Products with many summands by launches that cut them, where that is faster.
+  LogicalResult takeSplitProducts(OpBuilder &moduleBuilder) {
+    const step::KernelTable kernels(getOperation());
+    for (auto program : getOperation().getOps<step::ProgramOp>())
+      for (auto &[products, call, size] : splitCalls(program, kernels, rates)) {
+        step::MatmulOp last = products.back();
+        OpBuilder b(last);
+        Value counts =
+            step::BufferOp::create(b, last.getLoc(), MemRefType::get({size}, b.getI32Type()),
+                                   b.getStringAttr("counts"), IntegerAttr());
+        step::FillOp::create(b, last.getLoc(), counts);
+        call.operands.push_back(counts);
+        SmallVector<Location> lines;
+        for (step::MatmulOp product : products)
+          lines.push_back(product.getLoc());
+        last->setLoc(b.getFusedLoc(lines));
+        FailureOr<kernel::FuncOp> function = kernelOf(last, call, moduleBuilder);
+        if (failed(function))
+          return failure();
+        launch(last, *function, call, last.getStream(), /*others=*/nullptr);
+        for (step::MatmulOp product : products)
+          product.erase();
       }
     return success();
   }

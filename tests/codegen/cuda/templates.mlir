@@ -1,5 +1,5 @@
-// RUN: nano-opt %s -nano-lower-kernels=target=cuda -split-input-file | FileCheck %s --check-prefix=IR
-// RUN: nano-opt %s -nano-lower-kernels=target=cuda -nano-print-cuda -split-input-file -o /dev/null | FileCheck %s
+// RUN: nano-opt %s -nano-lower-kernels="target=cuda split-products" -split-input-file | FileCheck %s --check-prefix=IR
+// RUN: nano-opt %s -nano-lower-kernels="target=cuda split-products" -nano-print-cuda -split-input-file -o /dev/null | FileCheck %s
 
 // Attention is the device library's template; its score region is a function of the struct.
 // IR-LABEL: step.program @attention
@@ -548,4 +548,34 @@ step.program @scaled {
     %o = nano.cast %sum : tensor<49152x3072xf32> -> tensor<49152x3072xbf16>
     nano.yield %o : tensor<49152x3072xbf16>
   }
+}
+
+// -----
+
+// Products cut along what they sum over, two of them in a launch.
+// IR-LABEL: step.program @split
+// IR:         step.launch @split_{{.*}}(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %counts) {iterations = array<i64: 132>}
+// CHECK-LABEL: // split_{{.*}}: split
+// CHECK:       #include "nano_split.h"
+// CHECK:       struct Split {
+// CHECK-NEXT:    static constexpr int count = 2, inner = 32768, blocks = 132;
+// CHECK-NEXT:    static constexpr bool adds = false;
+// CHECK-NEXT:    static NANO_DEVICE constexpr int rows(int i) {
+// CHECK-NEXT:      constexpr int all[] = {256, 1024};
+// CHECK:         static NANO_DEVICE constexpr int columns(int i) {
+// CHECK-NEXT:      constexpr int all[] = {1024, 1024};
+// CHECK:       __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
+// CHECK:         const __grid_constant__ nano::TensorMaps<4> maps
+// CHECK:         nano::SplitResults<Split::count> results;
+// CHECK-NEXT:    results.c[0] = wk;
+// CHECK-NEXT:    results.c[1] = wq;
+// CHECK-NEXT:    nano::splitProducts<Split>(maps.map, results, counts);
+step.program @split {
+  %x = step.buffer "x" : memref<32768x1024xbf16>
+  %q = step.buffer "q" : memref<32768x1024xbf16>
+  %k = step.buffer "k" : memref<32768x256xbf16>
+  %wq = step.buffer "wq" : memref<1024x1024xf32>
+  %wk = step.buffer "wk" : memref<256x1024xf32>
+  step.matmul %k, %x into %wk {transpose_a} : memref<32768x256xbf16>, memref<32768x1024xbf16>, memref<256x1024xf32>
+  step.matmul %q, %x into %wq {transpose_a} : memref<32768x1024xbf16>, memref<32768x1024xbf16>, memref<1024x1024xf32>
 }
