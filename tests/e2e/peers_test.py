@@ -208,6 +208,30 @@ class Step(PeersTest):
                     listed = sorted(places[:count].tolist())
                     self.assertEqual(listed, blocks[row].nonzero().flatten().tolist())
 
+    def test_kinds_of_masked_attention(self):
+        """flex_attention, whose gradient the CPU does not have, and the mask of all queries and keys say
+        the same, with keys of their own and shared ones."""
+        import torch
+
+        sys.path.insert(0, FOLDER)
+        from masks import DenseAttention, FlexAttention
+
+        torch.manual_seed(1)
+        position = torch.arange(512)
+        start = torch.where(position % 150 == 7, position, 0).cummax(0).values
+        for first in (start, start.maximum(position - 90)):
+            for shared in (4, 2):
+                q = torch.randn(512, 4, 16)
+                k, v = torch.randn(2, 512, shared, 16)
+                for scale in (None, 1.0):
+                    with torch.no_grad():
+                        one, two = (
+                            kind(first).attend(q, k, v, scale)
+                            for kind in (FlexAttention, DenseAttention)
+                        )
+                    self.assertEqual(one.shape, q.shape)
+                    self.assertLess((one - two).abs().max(), 1e-5)
+
 
 if __name__ == "__main__":
     main()
