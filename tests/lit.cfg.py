@@ -12,8 +12,10 @@ config.test_exec_root = os.path.join(config.nano_build_dir, "tests")
 
 # Ours first: a tool of the same name elsewhere must not be tested by mistake.
 config.environment["PATH"] = os.pathsep.join([config.nano_bin_dir, config.llvm_bin_dir, config.environment["PATH"]])
-# Model files and the emulator's kernels are compiled with the compiler that users have for them.
-config.environment["CXX"] = "c++"
+# Model files and the emulator's kernels are compiled with the compiler that users have for them; a model's library is
+# made once, where that program is built.
+kept = os.path.join(config.nano_bin_dir, "nano-kept-compiler")
+config.environment["CXX"] = kept if os.path.exists(kept) else "c++"
 config.environment["TMPDIR"] = os.environ.get("TMPDIR", "/tmp")
 
 # %root: the repository; %models: its model files; %nano-bin: the built tools.
