@@ -273,7 +273,8 @@ std::optional<Rule> RowProgram::rowRule(OpResult result, Part part) {
                   return g.cast(number, type.getElementType());
                 }};
   }
-  if (op->hasTrait<ElementwiseOp>() || (isa<RotateOp, ArgsortOp>(op) && part.dim + 1 < type.getRank())) {
+  if (op->hasTrait<ElementwiseOp>() ||
+      (isa<RotateOp, ArgsortOp>(op) && part.dim + 1 < type.getRank())) {
     SmallVector<std::pair<Value, Part>> operands;
     for (Value operand : op->getOperands())
       operands.push_back({operand, part});
