@@ -183,6 +183,15 @@ def Kernel_SplitAttr : Kernel_Entry<"Split", "split", "nano_split.h",
     if (failed(verifySizes(emitError, "split products", sizes)))
       return ::mlir::failure();
 }];
+  let reach = [{
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    if (position == a[i] || position == b[i])
+      return extent({inner, position == a[i] ? rows[i] : columns[i]});
+    if (position == (sums.empty() ? c[i] : sums[i]))
+      return extent({rows[i], columns[i]});
+  }
+  return 0;
+  }];
   let definition = [{
 struct Split {
   static constexpr int count = %a.count, inner = %inner, blocks = %blocks;
