@@ -104,6 +104,9 @@ Tensor transpose(const At &x, const Axes &order) {
 
 //===- Along rows --------------------------------------------------------------===//
 
+/// False for NaN, which no number equals, nor itself.
+static Comparison isNotNan(const Tensor &x, Line at) { return Operand(x, at) == Operand(x, at); }
+
 Tensor argmax(const At &x) {
   const RankedTensorType type = typeOf(floats(x, "argmax", /*hasRows=*/true));
   const Line at = x.at;
@@ -111,10 +114,12 @@ Tensor argmax(const At &x) {
   if (columns > int64_t(1) << 24)
     fail(at, fmt::format("argmax: {} columns; at most 2^24 have numbers", columns));
   const Tensor largest = maximum(x, -1);
-  // The largest number of columns behind, among the columns that are largest.
+  // The largest number of columns behind, among the columns that are largest. Where there is NaN it
+  // is, and equal to none.
   const Tensor behind = Operand(double(columns), at) - Operand(columnNumbers(type, f32, at), at);
-  const Tensor candidates =
-      select(Operand(x.tensor, at) == Operand(largest, at), Operand(behind, at), Operand(1.0, at));
+  const Tensor ofNumber = select(isNotNan(x.tensor, at), Operand(1.0, at), Operand(behind, at));
+  const Tensor candidates = select(Operand(x.tensor, at) == Operand(largest, at),
+                                   Operand(behind, at), Operand(ofNumber, at));
   const Tensor index = Operand(double(columns), at) - Operand(maximum(At(candidates, at), -1), at);
   return cast(At(index, at), i32);
 }
@@ -157,14 +162,17 @@ constexpr int64_t mostRanked = 1 << 14;
 
 /// Of each element of x, a bf16, its rank: a positive number that is larger where the element is,
 /// and among equal ones where its column comes before. Its bits are, behind the sign, one, so that
-/// it is normal and finite, sixteen that order as elements do, and the columns behind it.
+/// it is normal and finite, sixteen that order as elements do, and the columns behind it. All NaN
+/// are equal, whatever their bits: the largest.
 Tensor ranksOf(const Tensor &x, const Tensor &numbers, Line at) {
-  const Tensor bits = bitcast(At(cast(At(x, at), f32), at), i32);
+  const Tensor wide = cast(At(x, at), f32), bits = bitcast(At(wide, at), i32);
   // As unsigned numbers 2^31 and the magnitude, or less it: both zeros are equal. 2^31 is no i32.
   const Tensor most = Operand(bits, at) + Operand(0x7fffffff, at),
                above = Operand(most, at) + Operand(1.0, at);
-  const Tensor order = select(Operand(bits, at) < Operand(0.0, at),
-                              Operand(0.0, at) - Operand(bits, at), Operand(above, at));
+  const Tensor ofNumber = select(Operand(bits, at) < Operand(0.0, at),
+                                 Operand(0.0, at) - Operand(bits, at), Operand(above, at));
+  const Tensor order =
+      select(isNotNan(wide, at), Operand(ofNumber, at), Operand(double(-0x10000), at));
   const Tensor behind = Operand(double(0x00800000 + mostRanked - 1), at) - Operand(numbers, at);
   const Tensor upper = Operand(order, at) >> Operand(2.0, at);
   return bitcast(At(Operand(upper, at) + Operand(behind, at), at), f32);

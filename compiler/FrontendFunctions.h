@@ -58,7 +58,7 @@ Tensor transpose(const At &x, const Axes &order);
 /// logits of a `crossEntropy` before it, it is what that has computed: a z-loss costs nothing.
 Tensor logSumExp(const At &x, const Axes &axes);
 /// The first index of the largest number along the last dimension, which stays with size 1: i32.
-/// At most 2²⁴ columns.
+/// NaN is above all numbers. At most 2²⁴ columns.
 Tensor argmax(const At &x);
 /// The columns of the numbers along the last dimension, the largest number's first; of equal ones
 /// the first. Of f32, bf16 or i32, i32 of x's shape: argsort(-x) begins with the smallest, and
@@ -80,8 +80,9 @@ Tensor scatterAdd(const At &x, const Tensor &indices, int64_t size, int64_t axis
 struct TopK {
   Tensor values, indices; ///< […, k], of x's type and i32, the largest first
 };
-/// The k largest numbers of the last dimension, which are finite, and their indices; of equal ones
-/// the first. Up to 64 of them by looking at the rows k times, more by `argsort`.
+/// The k largest numbers of the last dimension, none of them −∞ unless they are bf16, and their
+/// indices; of equal ones the first. NaN, of any bits, is above all numbers, +∞ too, and equal to
+/// NaN. Up to 64 of them by looking at the rows k times, more by `argsort`.
 TopK topK(const At &x, int64_t k);
 
 //===- Random numbers ----------------------------------------------------------===//

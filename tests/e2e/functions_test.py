@@ -302,6 +302,28 @@ SEQUENCES = {
     ),
     "band": (BAND, band),
 }
+# The numbers of the columns that topK takes of rows in which NaN of either sign lies, one of another
+# payload, infinities and numbers; and argmax's. Every place in the order counts.
+NAN = """
+    const Tensor n = round(2.0 * x), infinity = 1.0 / full({T, C}, 0, f32);
+    const Tensor one = cast(bitcast(full({T, C}, 0x7fc00000, i32), f32), TYPE);
+    const Tensor two = cast(bitcast(full({T, C}, -0x00300000, i32), f32), TYPE);
+    const Tensor far = cast(select(n > 2.0, infinity, n), TYPE);
+    const Tensor y = select(n == 1.0, one, select(n < -1.0, two, far));
+    const Tensor order = cast(iota({T, 5}, 1) * iota({T, 5}, 1) + 1, f32);
+    return sum(cast(topK(y, 5).indices, f32) * order, -1) + 100.0 * cast(argmax(y), f32)
+        + 0.0 * (sum(x, -1) + sum(w))"""
+
+
+def places_of_nan(x):
+    def key(i):
+        n = round(2 * x[i])
+        return (-math.inf if n == 1 or n < -1 else -n if n <= 2 else -1000, i)
+
+    order = sorted(range(len(x)), key=key)
+    return sum(i * (j * j + 1) for j, i in enumerate(order[:5])) + 100 * order[0]
+
+
 # Whose gradients end at whole numbers and at bits: x's is zero.
 FLAT = ("whole", "argmax", "bits")
 
@@ -350,6 +372,26 @@ class Functions(RunTest):
                         self.assertFalse(any(gradient), parameter)
                     else:
                         self.assertLessEqual(distance(gradient, wanted), 2e-5, parameter)
+
+    def test_order_of_nan(self):
+        """NaN is the largest, in either type, on the CPU and in kernels for CUDA."""
+        write_shard(self.path("t_0.bin"), [*range(ROWS), 0, 0])
+        for element in ("f32", "bf16"):
+            for target, device in (("cpu", "cpu"), ("cuda", "emulator")):
+                name = f"{element}-{target}"
+                with self.subTest(name):
+                    source, plan = self.path(name + ".cpp"), self.path(name + ".plan")
+                    with open(source, "w", encoding="utf-8") as file:
+                        file.write(MODEL.replace("CODE", NAN.replace("TYPE", element)))
+                    done = run_command("nanoc", "compile", source, "-o", plan, "--target", target)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    _, start = self.train(plan, name + "-start", "--device", device, "--steps", 0)
+                    log, _ = self.train(plan, name, "--device", device, "--steps", 1)
+                    rows = read_safetensors(start)["rows"]
+                    parts = [rows[at : at + COLUMNS] for at in range(0, len(rows), COLUMNS)]
+                    self.assertEqual(
+                        train_losses(log)[0] * ROWS, sum(places_of_nan(x) for x in parts)
+                    )
 
 
 if __name__ == "__main__":
