@@ -12,7 +12,8 @@
 // in it and not written out by an earlier one; two groups that read the same large tensor join when
 // neither depends on the other, because it is then read once. A join never adds bytes: the only
 // work that is done twice is that of the cheap ops named above. Where kernels may do both, sums of
-// columns then join the group that reduces along the rows that they read; and groups of single
+// columns then join the group that reduces along the rows that they read; reductions of short
+// vectors join what computes these and each other; and groups of single
 // numbers join, whose kernels are nothing but launches. Last, where all groups
 // that read another's tensor convert it to one narrower type, that is what is written; and where
 // one group writes for another a tensor that an op or two make from narrower ones, the other
@@ -20,8 +21,9 @@
 //
 // It runs after the passes that change what is computed. Products, attention, embedding gradients,
 // scans and collectives stay as they are; reshapes, slices and concats stay outside as views,
-// except a reshape of the leading dimensions between two ops of one group. Gathered rows that are
-// cut into heads for nothing are whole rows first (WidenRows.h).
+// except a reshape of the leading dimensions between two ops of one group, or of a vector to the
+// row that is reduced. Gathered rows that are cut into heads for nothing are whole rows first
+// (WidenRows.h).
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ReduceOps.h"
 #include "ir/graph/RowOps.h"
@@ -82,6 +84,7 @@ public:
     joinSiblings();
     if (bothSums)
       joinColumnSums();
+    joinVectors();
     joinNumbers();
     writeNarrow();
     computeNarrowAgain();
@@ -133,7 +136,8 @@ private:
   bool joinOnlyReader(Operation *op) {
     int64_t reader = -1;
     for (OpOperand &use : op->getResult(0).getUses()) {
-      if (!isFusible(use.getOwner()) || !(readsInPlace(use) || isCheap(op)))
+      if (!isFusible(use.getOwner()) || isVectorAsRow(use.getOwner()) ||
+          !(readsInPlace(use) || isCheap(op)))
         return false;
       int64_t id = find(use.getOwner());
       if (reader >= 0 && reader != id)
@@ -147,8 +151,8 @@ private:
   bool joinReaders(Operation *op) {
     bool changed = false;
     for (OpOperand &use : op->getResult(0).getUses())
-      if (isFusible(use.getOwner()) && (readsInPlace(use) || isCheap(op)) &&
-          isNear(op, find(use.getOwner())))
+      if (isFusible(use.getOwner()) && !isVectorAsRow(use.getOwner()) &&
+          (readsInPlace(use) || isCheap(op)) && isNear(op, find(use.getOwner())))
         changed |= tryJoinProducer(op, find(use.getOwner()));
     return changed;
   }
@@ -171,12 +175,13 @@ private:
     return bytes <= bytesOf(op->getResult(0));
   }
 
-  void joinSiblings() {
+  /// `small`: those that share small tensors, where one reduces them.
+  void joinSiblings(bool small = false) {
     SmallVector<Value> values(block.getArguments());
     for (Operation &op : block)
       llvm::append_range(values, op.getResults());
     for (Value value : values) {
-      if (bytesOf(value) < siblingBytes)
+      if ((bytesOf(value) < siblingBytes) != small)
         continue;
       llvm::SmallSetVector<int64_t, 8> readers;
       for (Operation *user : value.getUsers())
@@ -189,10 +194,33 @@ private:
       for (size_t i = 0; i < ids.size(); ++i)
         for (size_t j = i + 1; j < ids.size(); ++j) {
           int64_t a = find(ids[i]), b = find(ids[j]);
-          if (a == b || groups[b].firstIndex - groups[a].lastIndex > joinDistance || tryJoin(a, b))
+          if (a == b || groups[b].firstIndex - groups[a].lastIndex > joinDistance)
+            break;
+          if (small && !(isVector(a, value) && isVector(b, value) &&
+                         (groups[a].reduces || groups[b].reduces)))
+            continue;
+          if (tryJoin(a, b))
             break;
         }
     }
+  }
+
+  /// Joins reductions of a vector with the group of vectors that computes it, then with what reads
+  /// the same ones: an update of few numbers and its norms would be several launches otherwise. A
+  /// value of every row stays with its rows.
+  void joinVectors() {
+    bool joined = false;
+    for (Operation &op : block)
+      if (isVectorAsRow(&op))
+        if (Operation *producer = op.getOperand(0).getDefiningOp();
+            producer && isFusible(producer) && groups[find(producer)].space == spaceOf(&op))
+          joined |= tryJoinProducer(producer, find(&op));
+    if (joined)
+      joinSiblings(/*small=*/true);
+  }
+  bool isVector(int64_t id, Value value) const {
+    return groups[id].space.rows == 1 && groups[id].space.columns > 1 &&
+           tensorType(value).getNumElements() == groups[id].space.columns;
   }
 
   /// Joins groups of single numbers with the next ones that they can be a kernel with: what norms

@@ -19,6 +19,8 @@ namespace {
 
 /// A number is computed anew in every kernel that reads it when this many ops or fewer make it.
 constexpr int64_t maxScalarCost = 8;
+/// Elements of a vector that is one row of a kernel at most: one block computes it.
+constexpr int64_t mostOfVector = 8192;
 
 int64_t lastSize(RankedTensorType type) { return type.getRank() == 0 ? 1 : type.getShape().back(); }
 
@@ -43,9 +45,18 @@ int64_t scalarCost(Operation *op, int64_t limit) {
 
 } // namespace
 
+bool isVectorAsRow(Operation *op) {
+  auto reshape = dyn_cast<ReshapeOp>(op);
+  if (!reshape)
+    return false;
+  RankedTensorType from = tensorType(reshape.getX()), to = tensorType(reshape);
+  return from.getRank() == 1 && to.getRank() == 2 && lastSize(from) == lastSize(to) &&
+         lastSize(from) <= mostOfVector && llvm::all_of(op->getUsers(), llvm::IsaPred<ReduceOp>);
+}
+
 bool isFusible(Operation *op) {
   if (auto reshape = dyn_cast<ReshapeOp>(op))
-    return keepsColumns(reshape);
+    return keepsColumns(reshape) || isVectorAsRow(reshape);
   return op->hasTrait<ElementwiseOp>() ||
          isa<BroadcastOp, RotateOp, ReduceOp, GatherOp, PermuteOp>(op);
 }

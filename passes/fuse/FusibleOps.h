@@ -10,8 +10,11 @@
 namespace nano::fuse {
 
 /// True for ops that can lie in a kernel: element-wise ones, broadcasts, rotations, reductions,
-/// gathers, and reshapes that keep the last dimension.
+/// gathers, and reshapes that keep the last dimension of a matrix or make a vector a row.
 bool isFusible(mlir::Operation *op);
+
+/// True for a reshape of a vector, not a long one, to the one row that is reduced.
+bool isVectorAsRow(mlir::Operation *op);
 
 /// Ops that are copied into each consumer: what they compute is cheaper than a tensor's way through
 /// memory.
