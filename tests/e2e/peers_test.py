@@ -34,6 +34,7 @@ from peers import (
     STEPS,
 )
 
+MOE_TOLERANCE = 1e-6  # every step's, experts chosen and rows dropped alike (found: 2e-7)
 
 class Step(PeersTest):
     """Runs that train."""
@@ -61,7 +62,9 @@ class Step(PeersTest):
         losses = train_losses([json.loads(line) for line in lines.splitlines()])
         return report, found, losses, wanted
 
-    def beside_plan(self, model, sizes, *options, data="t_*.bin", learnt=0.95):
+    def beside_plan(
+        self, model, sizes, *options, data="t_*.bin", learnt=0.95, tolerance=LOSS_TOLERANCE
+    ):
         """The report of a peer whose losses and parameters are those of the plan, from its start."""
         plan = self.compile(model, sizes, "beside.plan")
         initial, found = self.path("initial.safetensors"), self.path("found.safetensors")
@@ -73,7 +76,7 @@ class Step(PeersTest):
         report = self.step(model, *overrides(sizes), *given, *steps, *options)
         self.assertEqual(report["notes"], [])
         losses = train_losses(log)
-        self.assert_near(report["losses"], losses, LOSS_TOLERANCE, "step")
+        self.assert_near(report["losses"], losses, tolerance, "step")
         self.assert_parameters_near(found, wanted, PARAMETER_TOLERANCE)
         if learnt:
             self.assertLess(losses[-1], learnt * losses[0])
@@ -88,8 +91,10 @@ class Step(PeersTest):
 
     def test_moe(self):
         """Where nothing is dropped, and where some experts have too few rows."""
-        whole = self.beside_plan("moe", SIZES_MOE)
-        dropped = self.beside_plan("moe", {**SIZES_MOE, "capacity_factor": 1.0})
+        whole = self.beside_plan("moe", SIZES_MOE, tolerance=MOE_TOLERANCE)
+        dropped = self.beside_plan(
+            "moe", {**SIZES_MOE, "capacity_factor": 1.0}, tolerance=MOE_TOLERANCE
+        )
         self.assertNotEqual(whole["losses"][1:], dropped["losses"][1:])
 
     def test_sft(self):
