@@ -255,7 +255,7 @@ public:
 #pragma unroll
         for (int c = 0; c < own; ++c)
           h[c] = elements.of(i, first + i, c)(h[c]);
-        if (isInside && first + i < S::length)
+        if ((areAllInside || isInside) && (isWhole || first + i < S::length))
 #pragma unroll
           for (int k = 0; k < hCount; ++k)
             store<own, bytes>(&x.h[k].at(n, placeOf<S>(first + i), channel), to<Element>(h));
@@ -267,6 +267,14 @@ public:
 
 private:
   static constexpr int bytes = own * int(sizeof(Element)); ///< of an access
+  /// Whether no result is beyond the ends. Of f32, which waits for bytes and not for comparisons,
+  /// nobody asks: it would take registers.
+  static constexpr bool isBf16 = sizeof(Element) == 2,
+                        isWhole = isBf16 && S::length % (plan.cluster * plan.stepLength) == 0,
+                        areAllInside = isBf16 && S::channels % (across * own) == 0;
+  /// An adjoint's first element has no factor, which is read as 0: that matters to a state before
+  /// it alone.
+  static constexpr bool hasNone = S::adjoint && S::initial != 0;
   /// The element whose factor element i is multiplied by.
   static NANO_DEVICE int factorOf(int i) { return S::adjoint ? i - 1 : i; }
 
@@ -277,7 +285,7 @@ private:
     NANO_DEVICE Map of(int i, int at, int c) const {
       Map map;
       if constexpr (S::hasFactor)
-        map.factor = S::adjoint && at == 0 ? 1.0f : float(a[i].elements()[c]);
+        map.factor = hasNone && at == 0 ? 1.0f : float(a[i].elements()[c]);
       if constexpr (S::hasTerm)
         map.term = float(b[i].elements()[c]);
       return map;
