@@ -64,20 +64,23 @@ template <typename Visit> void Groups::forEachSuccessor(int64_t id, Visit visit)
 }
 
 /// The groups that depend on `first` and stand before `second` in `sequence`; nothing when one of
-/// them leads to `second`.
-std::optional<llvm::DenseSet<int64_t>> Groups::between(int64_t first, int64_t second) {
+/// them leads to `second`, or may not wait.
+std::optional<llvm::DenseSet<int64_t>> Groups::between(int64_t first, int64_t second,
+                                                       llvm::function_ref<bool(int64_t)> mayWait) {
   llvm::DenseSet<int64_t> seen;
   SmallVector<int64_t> work{first};
-  bool leadsToSecond = false;
-  while (!work.empty() && !leadsToSecond) {
+  bool isPossible = true;
+  while (!work.empty() && isPossible) {
     int64_t id = work.pop_back_val();
     forEachSuccessor(id, [&](int64_t next) {
-      leadsToSecond |= next == second && id != first;
-      if (position[next] < position[second] && next != first && seen.insert(next).second)
+      isPossible &= next != second || id == first;
+      if (position[next] < position[second] && next != first && seen.insert(next).second) {
+        isPossible &= mayWait(next);
         work.push_back(next);
+      }
     });
   }
-  if (leadsToSecond)
+  if (!isPossible)
     return std::nullopt;
   return seen;
 }
@@ -273,7 +276,7 @@ bool Groups::tryJoin(int64_t a, int64_t b, bool both) {
     return false;
   if (position[a] > position[b])
     std::swap(a, b);
-  std::optional<llvm::DenseSet<int64_t>> dependents = between(a, b);
+  std::optional<llvm::DenseSet<int64_t>> dependents = between(a, b, [](int64_t) { return true; });
   if (!dependents)
     return false;
   reorder(a, b, *dependents);
@@ -294,12 +297,11 @@ bool Groups::tryJoin(int64_t a, int64_t b, bool both) {
 bool Groups::tryJoinNumbers(int64_t a, int64_t b) {
   if (position[a] > position[b])
     std::swap(a, b);
-  const std::optional<llvm::DenseSet<int64_t>> dependents = between(a, b);
   auto mayWait = [&](int64_t id) {
     auto reshape = dyn_cast<ReshapeOp>(groups[id].ops.front());
     return isNumber(id) || (reshape && reshape.getType().getNumElements() == 1);
   };
-  return dependents && llvm::all_of(*dependents, mayWait) && tryJoin(a, b);
+  return between(a, b, mayWait) && tryJoin(a, b);
 }
 
 bool Groups::tryJoinProducer(Operation *producer, int64_t b) {

@@ -74,7 +74,8 @@ protected:
 
 private:
   template <typename Visit> void forEachSuccessor(int64_t id, Visit visit);
-  std::optional<llvm::DenseSet<int64_t>> between(int64_t first, int64_t second);
+  std::optional<llvm::DenseSet<int64_t>> between(int64_t first, int64_t second,
+                                                 llvm::function_ref<bool(int64_t)> mayWait);
   void reorder(int64_t first, int64_t second, const llvm::DenseSet<int64_t> &dependents);
   bool readsElsewhere(int64_t a, int64_t b);
   bool isReadElsewhere(mlir::Operation *op, int64_t from, int64_t to,
