@@ -21,7 +21,8 @@
 //
 // Threads, iterations and dynamic shared bytes are scatterSortLaunch(shape) and
 // scatterSumLaunch(shape); iterationsPerBlock is 1, iterations of a segment count from 0. Rows that
-// no id names become zero. The order of a row's sum depends on the number of its tokens alone: in
+// no id names become zero. Of the sum `rows` may be fewer, the first of the table: it leaves the
+// others alone. The order of a row's sum depends on the number of its tokens alone: in
 // order of t up to scatterManyTokens of them; more are cut into 16 parts of equal length, each
 // summed in order of t, and these sums are added in order.
 #pragma once
@@ -355,7 +356,9 @@ NANO_DEVICE void scatterSum(long long iteration, const ScatterOperands<S, yCount
     from = starts[row];
     to = starts[row + 1];
   }
-  for (uint32_t found = ballot(from >= begin && from < behind && to - from > scatterManyTokens);
+  // Ids of rows that are not summed have tokens too.
+  for (uint32_t found =
+           ballot(row < S::rows && from >= begin && from < behind && to - from > scatterManyTokens);
        found != 0; found &= found - 1) {
     const int i = lowestBit(found);
     scatter::sumMany<S>(x, iteration % manySlices, shuffle(row, i), shuffle(from, i),

@@ -31,6 +31,30 @@ SmallVector<Value> memrefsOf(step::TaskOp task, Value result) {
   return memrefs;
 }
 
+int64_t rowsRead(step::TaskOp task, ArrayRef<Value> places) {
+  const Value table = places.front();
+  const auto type = cast<MemRefType>(table.getType());
+  const int64_t rows = type.getDimSize(0), columns = type.getNumElements() / rows;
+  if (places.size() > 1 || !table.getDefiningOp<step::BufferOp>() ||
+      llvm::is_contained(task.getIns(), table))
+    return rows;
+  int64_t read = 0;
+  for (Operation *user : table.getUsers()) {
+    if (user == task)
+      continue;
+    auto view = dyn_cast<step::ViewOp>(user);
+    if (!view)
+      return rows;
+    const auto part = cast<MemRefType>(view.getResult().getType());
+    const step::Layout layout = step::layoutOf(part);
+    int64_t last = layout.offset;
+    for (auto [size, stride] : llvm::zip_equal(part.getShape(), layout.strides))
+      last += (size - 1) * stride;
+    read = std::max(read, last / columns + 1);
+  }
+  return read == 0 ? rows : read;
+}
+
 llvm::DenseMap<Value, SumInPlace> sumsInPlace(step::TaskOp task, const nano::Product &product) {
   llvm::DenseMap<Value, SumInPlace> sums;
   for (Value result : nano::epilogueResults(product)) {

@@ -10,6 +10,11 @@ namespace nano::kernels {
 /// The memrefs that a value of a task's body is written to.
 llvm::SmallVector<mlir::Value> memrefsOf(step::TaskOp task, mlir::Value result);
 
+/// How many rows of the table that a task writes to `places`, from the first on, hold all that the
+/// program reads of it: all of them where that is not known. A row of what is dropped, which nobody
+/// reads, may be the sum of very many.
+int64_t rowsRead(step::TaskOp task, llvm::ArrayRef<mlir::Value> places);
+
 /// A sum of f32 that lies where one of its summands did, which nothing else reads: the epilogue
 /// adds the other one to memory, and waits for nothing to be loaded.
 struct SumInPlace {

@@ -51,6 +51,33 @@ step.program @attention {
 
 // -----
 
+// Rows that nobody reads are sorted, but not summed.
+// IR-LABEL: step.program @dropped
+// CHECK-LABEL: // scatter_sort
+// CHECK:         static constexpr int tokens = 128, rows = 50
+// CHECK-LABEL: // scatter_sum
+// CHECK:         static constexpr int tokens = 128, rows = 48, columns = 64;
+step.program @dropped {
+  %x = step.buffer "x" : memref<128x64xf32>
+  %i = step.buffer "ids" : memref<128xi32>
+  %y = step.buffer "y" : memref<50x64xf32>
+  %h = step.view %y : memref<50x64xf32> to memref<24x64xf32>
+  %l = step.view %y : memref<50x64xf32> to memref<24x64xf32, strided<[64, 1], offset: 1536>>
+  %z = step.buffer "z" : memref<24x64xf32>
+  step.task ins(%x, %i) outs(%y) : (memref<128x64xf32>, memref<128xi32>) -> memref<50x64xf32> {
+  ^bb0(%a: tensor<128x64xf32>, %b: tensor<128xi32>):
+    %0 = nano.scatter_add %a, %b : (tensor<128x64xf32>, tensor<128xi32>) -> tensor<50x64xf32>
+    nano.yield %0 : tensor<50x64xf32>
+  }
+  step.task ins(%h, %l) outs(%z) : (memref<24x64xf32>, memref<24x64xf32, strided<[64, 1], offset: 1536>>) -> memref<24x64xf32> {
+  ^bb0(%a: tensor<24x64xf32>, %b: tensor<24x64xf32>):
+    %0 = nano.add %a, %b : tensor<24x64xf32>
+    nano.yield %0 : tensor<24x64xf32>
+  }
+}
+
+// -----
+
 // The embedding's gradient is two launches with the sorted positions between them.
 // IR-LABEL: step.program @scatter
 // IR:         %[[SORTED:.*]] = step.buffer "sorted" : memref<307xi32>

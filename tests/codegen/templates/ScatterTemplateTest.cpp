@@ -23,6 +23,7 @@ struct Case {
   bool fromBf16 = true, toBf16 = false;
   int element = 1;  ///< stride of x's and y's columns
   bool sums = true; ///< after the sort
+  int unread = 0;   ///< rows at the end that are not summed
 };
 
 std::string textOf(const Case &c) {
@@ -38,6 +39,10 @@ std::string textOf(const Case &c) {
          (c.element == 1 && c.columns % 8 == 0 ? "true" : "false") +
          R"(;
 };
+struct Summed : Scatter {
+  static constexpr int rows = )" +
+         number(c.rows - c.unread) + R"(;
+};
 extern "C" __global__ void __launch_bounds__(1024, 1)
 sortIds(const __grid_constant__ nano::Launch<2, 1> launch) {
   const auto work = launch.find(blockIdx.x, 1);
@@ -47,7 +52,7 @@ sortIds(const __grid_constant__ nano::Launch<2, 1> launch) {
 extern "C" __global__ void __launch_bounds__(256, 1)
 sumRows(const __grid_constant__ nano::Launch<4, 1> launch) {
   const auto work = launch.find(blockIdx.x, 1);
-  nano::ScatterOperands<Scatter, 2> x;
+  nano::ScatterOperands<Summed, 2> x;
   x.x = {work.template pointer<const )" +
          element + ">(0), " + row + R"(};
   x.scratch = work.template pointer<const int>(1);
@@ -55,7 +60,7 @@ sumRows(const __grid_constant__ nano::Launch<4, 1> launch) {
          result + ">(2), " + row + R"(};
   x.y[1] = {work.template pointer<)" +
          result + ">(3), " + row + R"(};
-  nano::scatterSum<Scatter>(work.begin, x);
+  nano::scatterSum<Summed>(work.begin, x);
 }
 )";
 }
@@ -80,7 +85,8 @@ template <class IdOf> void check(const Case &c, IdOf idOf, std::mt19937_64 &rand
   TemplateRunner runner(textOf(c), {"sortIds", "sumRows"});
   DeviceBuffer deviceIds = DeviceBuffer::ofInts("ids", ids);
   DeviceBuffer scratch("sorted", 4, scatterScratchBytes(shape) / 4);
-  TemplateLaunch sort = scatterSortLaunch(shape), sum = scatterSumLaunch(shape);
+  TemplateLaunch sort = scatterSortLaunch(shape),
+                 sum = scatterSumLaunch({c.tokens, c.rows - c.unread, c.columns});
   ASSERT_EQ(runner.run("sortIds", {sort.threads, sort.iterations, sort.sharedBytes},
                        {{&deviceIds}, {&scratch, true}}, 1),
             "");
@@ -103,6 +109,9 @@ template <class IdOf> void check(const Case &c, IdOf idOf, std::mt19937_64 &rand
 
   DeviceBuffer from = c.fromBf16 ? DeviceBuffer::ofBf16("x", x) : DeviceBuffer::ofFloats("x", x);
   DeviceBuffer y("y", c.toBf16 ? 2 : 4, c.rows * row), other = y;
+  const Numbers before = y.values();
+  std::copy(before.end() - ptrdiff_t(c.unread * row), before.end(),
+            expected.end() - ptrdiff_t(c.unread * row));
   ASSERT_EQ(runner.run("sumRows", {sum.threads, sum.iterations, sum.sharedBytes},
                        {{&from}, {&scratch}, {&y, true}, {&other, true}}, 2),
             "");
@@ -128,6 +137,16 @@ TEST(ScatterTemplate, FewCommonIdsManyRareOnes) {
   };
   check({1500, 600, 264}, zipf(600), random);
   check({700, 257, 64, true, true}, zipf(257), random);
+}
+
+TEST(ScatterTemplate, RowsThatNobodyReads) {
+  std::mt19937_64 random(6);
+  auto mostlyLast = [&](int rows) {
+    return [&random, rows] { return random() % 3 ? rows - 1 : int(random() % rows); };
+  };
+  check({.tokens = 900, .rows = 129, .columns = 264, .unread = 1}, mostlyLast(129), random);
+  check({.tokens = 300, .rows = 70, .columns = 60, .toBf16 = true, .unread = 5}, mostlyLast(70),
+        random);
 }
 
 TEST(ScatterTemplate, RowsOfSeveralCounts) {
