@@ -19,7 +19,7 @@ struct Shape {
   using Result = nano::bf16;
   static constexpr int rows = Rows, columns = Width, inner = Inner;
   static constexpr bool transposeA = TransposeA, transposeB = TransposeB, addsColumns = false;
-  static constexpr int copies = 0;
+  static constexpr int copies = 0, products = 1;
   struct Columns {};
   NANO_DEVICE Columns loadColumns(int) const { return {}; }
   static constexpr auto launch(bool sums, bool isWide) {
@@ -30,7 +30,7 @@ struct Shape {
   static constexpr int blocks = int(launch(false, false).blocks);
   /// Of 8-bit products; a power of two, which rounds nothing.
   static constexpr float factor = sizeof(E) == 1 ? 4.0f : 1.0f;
-  NANO_DEVICE float scale() const { return factor; }
+  NANO_DEVICE float scale(int) const { return factor; }
 };
 
 /// y ← max(A·B, 0)².

@@ -198,7 +198,8 @@ public:
           "transposeA", "transposeB", "blocks",  "sums",      "scale",        "addsColumns",
           "Others",     "load",       "store",   "storeSums", "storeColumns", "row",
           "column",     "part",       "product", "others",    "totals",       "Columns",
-          "columns",    "copies",     "copy",    "chunks",    "loadColumns",  "othersAt"})
+          "columns",    "copies",     "copy",    "chunks",    "loadColumns",  "othersAt",
+          "products",   "second"})
       names.take(word);
     for (unsigned i = 0; i < kernel.getNumBuffers(); ++i)
       if (isEpilogues(product, i)) {
@@ -211,7 +212,7 @@ public:
     if (FlatSymbolRefAttr symbol = product.getEpilogue())
       epilogue = kernel->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol.getAttr());
     if (!epilogue || epilogue.isDeclaration() ||
-        epilogue.getNumArguments() != 1 + others().size() ||
+        epilogue.getNumArguments() != products() + others().size() ||
         epilogue.getNumResults() != product.getResults().size())
       return kernel.emitOpError("names no epilogue for its operands and results");
     for (auto [i, type] : llvm::enumerate(epilogue.getResultTypes()))
@@ -222,6 +223,8 @@ public:
       if (!sums.empty())
         return kernel.emitOpError("sums along rows and columns");
     }
+    if (products() > 1 && (!sums.empty() || !matrices().empty()))
+      return kernel.emitOpError("sums of two products, or reads other matrices beside them");
     return success();
   }
 
@@ -236,24 +239,31 @@ public:
   }
 
   FailureOr<std::string> text() {
-    std::string text =
-        fmt::format("\nstruct Product {{\n  using ElementA = {};\n  using ElementB = {};\n"
-                    "  using Result = {};\n"
-                    "  static constexpr int rows = {}, columns = {}, inner = {}, blocks = {}, "
-                    "sums = {};\n"
-                    "  static constexpr bool transposeA = {}, transposeB = {}, addsColumns = {};\n",
-                    elementOf(product.getA()), elementOf(product.getB()),
-                    cudaType(productType().getElementType()), product.getRows(),
-                    product.getColumns(), product.getInner(), product.getBlocks(), sums.size(),
-                    product.getTransposeA(), product.getTransposeB(), columnSum.has_value());
+    std::string text = fmt::format(
+        "\nstruct Product {{\n  using ElementA = {};\n  using ElementB = {};\n"
+        "  using Result = {};\n"
+        "  static constexpr int rows = {}, columns = {}, inner = {}, blocks = {}, "
+        "sums = {};\n  static constexpr int products = {};\n"
+        "  static constexpr bool transposeA = {}, transposeB = {}, addsColumns = {};\n",
+        elementOf(product.getA()), elementOf(product.getB()),
+        cudaType(productType().getElementType()), product.getRows(), product.getColumns(),
+        product.getInner(), product.getBlocks(), sums.size(), products(), product.getTransposeA(),
+        product.getTransposeB(), columnSum.has_value());
     for (auto &[argument, name] : members)
       text += fmt::format("  {}{} *{};\n", isConstant(argument) ? "const " : "",
                           elementOf(argument), name);
     if (const ArrayRef<int64_t> scales = product.getScales().asArrayRef(); !scales.empty()) {
       CudaPrinter printer(4);
-      printer.line(fmt::format("return nano::read({}) * nano::read({});", members[scales[0]],
-                               members[scales[1]]));
-      text += "  NANO_DEVICE float scale() const {\n" + printer.out + "  }\n";
+      auto scaleOf = [&](size_t i) {
+        return fmt::format("nano::read({}) * nano::read({})", members[scales[2 * i]],
+                           members[scales[2 * i + 1]]);
+      };
+      if (products() > 1)
+        printer.line(fmt::format("return product == 0 ? {} : {};", scaleOf(0), scaleOf(1)));
+      else
+        printer.line(fmt::format("return {};", scaleOf(0)));
+      text += fmt::format("  NANO_DEVICE float scale(int{}) const {{\n{}  }}\n",
+                          products() > 1 ? " product" : "", printer.out);
     }
     text += othersText() + columnsText();
     const std::string totals = fmt::format("nano::Vec<float, {}>", sums.size());
@@ -261,9 +271,11 @@ public:
         fmt::format("  NANO_DEVICE {} store(", columnSum      ? cudaType(summandType())
                                                : sums.empty() ? "void"
                                                               : totals);
-    text += fmt::format("{}int row, int column, const {} &product,\n{:{}}const Others &{}, const "
-                        "Columns &{}) const {{\n",
-                        opening, cudaType(epilogue.getArgumentTypes()[0]), "", opening.size(),
+    const std::string elements = cudaType(productType()), indent(opening.size(), ' ');
+    text += fmt::format("{}int row, int column, const {} &product,\n{}", opening, elements, indent);
+    if (products() > 1)
+      text += fmt::format("const {} &second,\n{}", elements, indent);
+    text += fmt::format("const Others &{}, const Columns &{}) const {{\n",
                         matrices().empty() ? "" : "others", rows().empty() ? "" : "columns");
     std::string statements;
     if (failed(storeStatements(statements)))
@@ -285,10 +297,12 @@ public:
     std::string text = "  Product x;\n";
     for (auto &[argument, name] : members)
       text += fmt::format("  x.{} = {};\n", name, printer.nameOf(kernel.getArgument(argument)));
-    return text + "  nano::matmul(int(work.begin), maps.map[0], maps.map[1], x);\n";
+    return text + fmt::format("  nano::matmul(int(work.begin), maps.map[0], maps.map[1], {}x);\n",
+                              products() > 1 ? "maps.map[2], " : "");
   }
 
 private:
+  size_t products() { return product.getSecond() ? 2 : 1; }
   bool isConstant(unsigned argument) { return kernel.getParameter(argument).getConstant(); }
   int64_t rankOf(unsigned argument) { return kernel.getBufferType(argument).getRank(); }
   /// The matrices that the epilogue reads, which are asked for ahead, and what all rows share,
@@ -391,8 +405,10 @@ private:
     std::vector<std::string> returned;
     printer.returned = &returned;
     printer.define(epilogue.getArgument(0), "product");
-    for (unsigned i = 1; i < epilogue.getNumArguments(); ++i) {
-      const unsigned argument = others()[i - 1];
+    if (products() > 1)
+      printer.define(epilogue.getArgument(1), "second");
+    for (unsigned i = products(); i < epilogue.getNumArguments(); ++i) {
+      const unsigned argument = others()[i - products()];
       const std::string &name = members[argument];
       if (rankOf(argument) == 2) {
         printer.define(epilogue.getArgument(i), "others." + name + ".elements()");

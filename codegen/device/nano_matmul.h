@@ -9,7 +9,10 @@
 //                                      as in MatmulShape
 //   blocks                             of the launch, as in MatmulLaunch
 //   ElementA, ElementB                 of the factors: both bf16, or f8e4m3 or f8e5m2
-//   scale()                            of 8 bits: what sums of products are multiplied with
+//   products                           how many matrices B of as many columns there are: of two, an
+//                                      element of each product is ended at once, with no sums and
+//                                      no copies
+//   scale(product)                     of 8 bits: what sums of products are multiplied with
 //   Result                             what the products are for the epilogue: bf16, or f32
 //   Others                             what else an epilogue reads for eight neighbours of a row,
 //                                      or four of f32, which is Held: it comes long before it is
@@ -19,7 +22,7 @@
 //   load(row, column) → Others, loadColumns(column) → Columns, and
 //   store(row, column, products, others, columns)
 //                                      for the eight or four columns from `column` on; all of them
-//                                      exist
+//                                      exist. Of two products with those of both
 //   copies                             of how many operands Others consists where these are one or
 //                                      two of 16 bytes each, which a thread can copy to shared
 //                                      memory; else 0. And
@@ -54,10 +57,23 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
   Multiplier<P> multiplier(warp);
   Products<P> products(x);
   Epilogue<P> epilogue(x, warp);
-  constexpr int inPart = pieces / Tiles::parts;
+  constexpr int inPart = pieces / Epilogue<P>::parts;
   // Ends a piece. Where registers are left, because nothing else is read, the products of the next
   // one are read before the tensor cores get more to do.
   constexpr bool readsAhead = !Epilogue<P>::hasOthers;
+  // Shares the last parts that have a place where the part of that number is next; or all of them.
+  auto shareParts = [&](int next, bool isFirst) {
+    if constexpr (P::products > 1) {
+#pragma unroll
+      for (int product = 0; product < P::products; ++product)
+        products.share(next + product * Epilogue<P>::parts);
+    } else {
+#pragma unroll
+      for (int part = isFirst ? 0 : next + Stages::held - 1; part < next + Stages::held; ++part)
+        if (part < Tiles::parts)
+          products.share(part);
+    }
+  };
   auto finish = [&](int piece) {
     if (!readsAhead)
       epilogue.readPiece(piece);
@@ -67,9 +83,8 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
       return;
     if (next % inPart == 0) {
       syncWarp(); // this part has been read, and others are there
-      if (const int part = next / inPart + Stages::held - 1; part < Tiles::parts)
-        products.share(part);
-      if constexpr (Stages::held == 1)
+      shareParts(next / inPart, /*isFirst=*/false);
+      if constexpr (Stages::held == P::products)
         syncWarp();
     }
     if (readsAhead)
@@ -82,9 +97,10 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
       // Each of the first steps has its share of the pieces in its shadow: as little as may be, for
       // the tensor cores wait for what takes longer than a step. Where some have two, these are the
       // last ones: by then fewer products wait in registers. Of more steps than pieces those
-      // without one lie between the others where sums along columns make pieces long, so that what
-      // these read has longer to come; of very many steps the code would be too long.
-      constexpr bool isSpread = P::addsColumns && Stages::steps <= 2 * pieces;
+      // without one lie between the others where sums along columns or a second product make pieces
+      // long, so that what these read has longer to come; of very many steps the code would be too
+      // long.
+      constexpr bool isSpread = (P::addsColumns || P::products > 1) && Stages::steps <= 2 * pieces;
       constexpr int shadows = isSpread || Stages::steps < pieces ? Stages::steps : pieces;
       constexpr auto firstOf = [](int step) {
         if (isSpread && Stages::steps > pieces)
@@ -117,9 +133,7 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
     } else {
       products.take(multiplier.sums);
       syncWarp(); // the last parts of the tile before have been read
-#pragma unroll
-      for (int part = 0; part < Stages::held; ++part)
-        products.share(part);
+      shareParts(0, /*isFirst=*/true);
       if constexpr (Stages::copied == 0)
         epilogue.begin(work.row(pair), work.column(pair));
       syncWarp();
@@ -177,10 +191,11 @@ template <class P> NANO_DEVICE void finishTiles(const MatmulWork<P> &work, const
 
 } // namespace hopper
 
-/// The share of block `block` of the product x of the matrices that the maps describe; by all
+/// The share of block `block` of the products x of the matrices that the maps describe; by all
 /// threads of all blocks of the grid.
 template <class P>
-NANO_DEVICE void matmul(int block, const TensorMap &a, const TensorMap &b, const P &x) {
+NANO_DEVICE void matmul(int block, const TensorMap &a, const TensorMap &b, const TensorMap &second,
+                        const P &x) {
   using Tiles = MatmulTiles;
   const hopper::MatmulWork<P> work(block);
   hopper::MatmulStages<P>::get().init();
@@ -200,13 +215,19 @@ NANO_DEVICE void matmul(int block, const TensorMap &a, const TensorMap &b, const
   } else if (!handsOver || warp < loading + 4) {
     decreaseRegisters<24>();
     if (warp == loading && laneIndex() == 0)
-      hopper::loadOperands(work, a, b);
+      hopper::loadOperands(work, a, b, second);
     syncWarp();
   } else if constexpr (handsOver) {
     decreaseRegisters<64>();
     hopper::finishTiles(work, x, warp - loading - 4);
   }
   clusterSync(); // nobody leaves while the other block's loads or arrivals are still to come
+}
+/// Likewise of one product.
+template <class P>
+NANO_DEVICE void matmul(int block, const TensorMap &a, const TensorMap &b, const P &x) {
+  static_assert(P::products == 1);
+  matmul(block, a, b, b, x);
 }
 
 } // namespace nano

@@ -23,7 +23,9 @@ template <class P> class Products {
 public:
   NANO_DEVICE explicit Products(const P &x) {
     if constexpr (isScaled)
-      scale = x.scale();
+#pragma unroll
+      for (int product = 0; product < P::products; ++product)
+        scales[product] = x.scale(product);
   }
   NANO_DEVICE void take(const TileSums<P> &sums) {
 #pragma unroll
@@ -42,6 +44,7 @@ private:
   NANO_DEVICE uint32_t pairOf(const TileSums<P> &sums, int i) const {
     constexpr int inPiece = TileSums<P>::columns / 4;
     const float *const pair = &sums.piece[i / inPiece][i % inPiece * 2];
+    const float scale = scales[i / (Tiles::columns / 4 / P::products)];
     return isScaled ? packBf16(pair[0] * scale, pair[1] * scale) : packBf16(pair[0], pair[1]);
   }
   template <class F> NANO_DEVICE static void share(int part, F pairAt) {
@@ -57,21 +60,22 @@ private:
   }
 
   uint32_t pairs[Tiles::columns / 4];
-  float scale = 1;
+  float scales[P::products] = {};
 };
 
-/// The epilogue of a warp's 16 rows of tiles, in parts of 64 columns and of these in halves of 8
-/// rows: four rows at once, 128 bytes of each by eight lanes.
+/// The epilogue of a warp's 16 rows of tiles, in parts of 64 columns, of each product, and of these
+/// in halves of 8 rows: four rows at once, 128 bytes of each by eight lanes.
 template <class P> class Epilogue {
   using Tiles = MatmulTiles;
   using Stages = MatmulStages<P>;
 
 public:
-  static constexpr int halves = 2 * Tiles::parts, pieces = 2 * halves;
+  static constexpr int parts = Tiles::parts / P::products; ///< of each product
+  static constexpr int halves = 2 * parts, pieces = 2 * halves;
   static constexpr bool hasOthers = sizeof(typename P::Others) > 1;
 
 private:
-  static constexpr int inPart = pieces / Tiles::parts;
+  static constexpr int inPart = pieces / parts;
   /// Chunks of a lane whose operands are on their way: those that shared memory has room for; a
   /// part's where parts are gone through in a loop; else two, or one where sums along columns take
   /// registers and so do two chunks in one step along the inner dimension.
@@ -141,9 +145,16 @@ private:
   /// The one that has multiplied: of an epilogue that the same warp does its own number, which
   /// takes no register from one tile to the next.
   NANO_DEVICE int warp() const { return Stages::handsOver ? multiplier : warpIndex(); }
+  /// Of each product: no loop, which lets ptxas spill.
   NANO_DEVICE void readChunk(int half, int i) {
-    chunks[unsigned(half) % 2][i] = *reinterpret_cast<const Vec<uint32_t, 4> *>(
-        productsAt<P>(warp(), half / 2, laneIndex() / 8 + 8 * (half % 2) + 4 * i, laneIndex() % 8));
+    readProduct<0>(half, i);
+    if constexpr (P::products > 1)
+      readProduct<1>(half, i);
+  }
+  template <int Product> NANO_DEVICE void readProduct(int half, int i) {
+    chunks[Product][unsigned(half) % 2][i] = *reinterpret_cast<const Vec<uint32_t, 4> *>(
+        productsAt<P>(warp(), half / 2 + Product * parts, laneIndex() / 8 + 8 * (half % 2) + 4 * i,
+                      laneIndex() % 8));
   }
   NANO_DEVICE int row(int half, int i) const { return firstRow + 8 * (half % 2) + 4 * i; }
   NANO_DEVICE int column(int half) const { return firstColumn + half / 2 * Tiles::partColumns; }
@@ -186,7 +197,7 @@ private:
       columns = x.loadColumns(column(2 * part));
   }
   NANO_DEVICE void loadColumnsAfter(int part) {
-    if (part + 1 < Tiles::parts)
+    if (part + 1 < parts)
       loadColumns(part + 1);
   }
   /// What else is read for a piece.
@@ -197,9 +208,14 @@ private:
       return others[unsigned(piece) % unsigned(ahead)];
   }
   NANO_DEVICE void store(int half, int i) {
-    const Vec<bf16, 8> chunk = elementsOf<bf16>(chunks[unsigned(half) % 2][i]);
+    const auto chunkOf = [&](int product) {
+      return elementsOf<bf16>(chunks[product][unsigned(half) % 2][i]);
+    };
+    const Vec<bf16, 8> chunk = chunkOf(0);
     const auto other = othersOf(2 * half + i);
-    if constexpr (P::addsColumns) {
+    if constexpr (P::products > 1) {
+      x.store(row(half, i), column(half), chunk, chunkOf(1), other, columns);
+    } else if constexpr (P::addsColumns) {
       const auto summands = x.store(row(half, i), column(half), chunk, other, columns);
       ofColumns = half % 2 == 0 && i == 0 ? summands : ofColumns + summands;
     } else if constexpr (P::sums == 0) {
@@ -263,7 +279,7 @@ private:
   static constexpr int sumRows = Tiles::sumRows;
   static_assert(!P::addsColumns || (P::sums == 0 && P::rows % sumRows == 0));
 
-  Vec<uint32_t, 4> chunks[2][2]; ///< of two halves
+  Vec<uint32_t, 4> chunks[P::products][2][2]; ///< of two halves
   typename P::Others others[Stages::copied > 0 ? 1 : ahead];
   typename P::Columns columns;
   Vec<float, P::sums == 0 ? 1 : P::sums> totals[2][2] = {}; ///< of a lane's rows, as `row` has them
@@ -283,7 +299,7 @@ public:
   /// `warp` is the one that multiplies.
   NANO_DEVICE WideEpilogue(const P &x, int warp) : x(x), warp(warp) {
     if constexpr (Stages::isScaled)
-      scale = x.scale();
+      scale = x.scale(0);
   }
   /// The warp's rows of the tile at that place are next, and operands of the first parts come.
   NANO_DEVICE void begin(int tileRow, int tileColumn) {

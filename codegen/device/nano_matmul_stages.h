@@ -17,6 +17,8 @@ template <class P> struct MatmulStages {
   using Tiles = MatmulTiles;
   static constexpr bool handsOver = P::sums > 0, isWide = sizeof(typename P::Result) == 4;
   static_assert(!isWide || !handsOver);
+  static_assert(P::products == 1 || (P::products == Tiles::heldParts && !isWide && !handsOver &&
+                                     !P::addsColumns && P::copies == 0));
   static constexpr int elementBytes = sizeof(typename P::ElementA);
   static_assert(elementBytes == sizeof(typename P::ElementB));
   /// Whether elements are of 8 bits; and whether the sums of every stage are added up in f32 by the
@@ -41,9 +43,11 @@ template <class P> struct MatmulStages {
     return dynamicShared<uint8_t>(stage * Tiles::stageBytes);
   }
   static NANO_DEVICE uint8_t *b(int stage) { return a(stage) + Tiles::aBytes; }
-  /// A warp's products on their way: 16 rows of 128 bytes.
+  /// A warp's products on their way: 16 rows of 128 bytes. Of two products each has a place, where
+  /// its parts come one after the other.
   static NANO_DEVICE uint8_t *part(int warp, int part) {
-    return a(count) + (warp * Tiles::heldParts + part % held) * Tiles::partBytes;
+    const int place = P::products > 1 ? part / (Tiles::parts / P::products) : part % held;
+    return a(count) + (warp * Tiles::heldParts + place) * Tiles::partBytes;
   }
   /// What else the lane's epilogue of a piece reads: its first operand's, and 32 places behind it
   /// the second one's.
@@ -109,11 +113,12 @@ struct StageCounter {
 /// memory once.
 template <class P> struct MatmulWork {
   using Tiles = MatmulTiles;
-  static constexpr int pairRows = Tiles::clusterBlocks * Tiles::rows;
+  static constexpr int pairRows = Tiles::clusterBlocks * Tiles::rows,
+                       tileColumns = Tiles::columns / P::products; ///< of each product
   static constexpr int rowPairs = int(divideUp(P::rows, pairRows)),
-                       columnTiles = int(divideUp(P::columns, Tiles::columns)),
+                       columnTiles = int(divideUp(P::columns, tileColumns)),
                        end = rowPairs * columnTiles, step = P::blocks / Tiles::clusterBlocks;
-  static constexpr bool alongRows = P::rows < P::columns;
+  static constexpr bool alongRows = P::rows < P::columns * P::products;
   static_assert(step <= end); // each cluster has one
   int begin;
 
@@ -125,18 +130,20 @@ template <class P> struct MatmulWork {
     return (rows * Tiles::clusterBlocks + rank()) * Tiles::rows;
   }
   NANO_DEVICE int column(int pair) const {
-    return (alongRows ? pair / rowPairs : pair % columnTiles) * Tiles::columns;
+    return (alongRows ? pair / rowPairs : pair % columnTiles) * tileColumns;
   }
   /// Tiles may reach beyond the matrix.
   static NANO_DEVICE bool exists(int row, int column) {
-    constexpr bool always = P::rows % pairRows == 0 && P::columns % Tiles::columns == 0;
+    constexpr bool always = P::rows % pairRows == 0 && P::columns % tileColumns == 0;
     return always || (row < P::rows && column < P::columns);
   }
 };
 
-/// Loads the block's operands, stage after stage, by a thread.
+/// Loads the block's operands, stage after stage, by a thread. Of two products `second` is the
+/// other one's B.
 template <class P>
-NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, const TensorMap &b) {
+NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, const TensorMap &b,
+                              const TensorMap &second) {
   using Tiles = MatmulTiles;
   constexpr uint16_t both = (1 << Tiles::clusterBlocks) - 1;
   using Stages = MatmulStages<P>;
@@ -145,8 +152,14 @@ NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, con
   auto &stages = Stages::get();
   prefetchTensorMap(a);
   prefetchTensorMap(b);
+  if constexpr (P::products > 1)
+    prefetchTensorMap(second);
   StageCounter at;
   const int rank = work.rank();
+  // Of columns of B each block loads half, which are all of one product's where there are two.
+  const TensorMap &ofRank = P::products > 1 && rank > 0 ? second : b;
+  const int firstOfRank = P::products > 1 ? 0 : rank * box.rows;
+  static_assert(Tiles::clusterBlocks == 2);
 #pragma unroll 1
   for (int pair = work.begin; pair < work.end; pair += work.step) {
     const int row = work.row(pair), column = work.column(pair);
@@ -159,12 +172,14 @@ NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, con
       bulkTensorLoad(stages.a(at.stage), a, P::transposeA ? row : k, P::transposeA ? k : row, full);
       uint8_t *const part = stages.b(at.stage) + rank * boxBytes;
       if constexpr (P::transposeB) {
-        bulkTensorLoadMulticast(part, b, k, column + rank * box.rows, full, both);
+        bulkTensorLoadMulticast(part, ofRank, k, column + firstOfRank, full, both);
       } else {
+        constexpr int boxes = MatmulWork<P>::tileColumns / box.columns;
 #pragma unroll
         for (int i = 0; i < Tiles::columns / box.columns; ++i)
-          bulkTensorLoadMulticast(part + i * Tiles::clusterBlocks * boxBytes, b,
-                                  column + i * box.columns, k + rank * box.rows, full, both);
+          bulkTensorLoadMulticast(part + i * Tiles::clusterBlocks * boxBytes,
+                                  i < boxes ? b : second, column + i % boxes * box.columns,
+                                  k + rank * box.rows, full, both);
       }
     }
   }

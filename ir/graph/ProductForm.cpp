@@ -43,11 +43,23 @@ std::optional<Product> productOf(Operation *op) {
 
 std::optional<Product> productOf(Block &body) { return productOf(&body.front()); }
 
+SmallVector<Product, 2> productsOf(Block &body) {
+  SmallVector<Product, 2> products;
+  for (Operation &op : body) {
+    const std::optional<Product> product = productOf(&op);
+    if (!product)
+      break;
+    products.push_back(*product);
+  }
+  return products;
+}
+
 bool isFactorOfProduct(FusedOp fused, unsigned operand) {
   Block &body = fused.getBody().front();
-  const std::optional<Product> product = productOf(body);
   const Value argument = body.getArgument(operand);
-  return product && (product->a == argument || product->b == argument);
+  return llvm::any_of(productsOf(body), [&](const Product &product) {
+    return product.a == argument || product.b == argument;
+  });
 }
 
 /// Of a product of 8-bit elements; `isWide`: into f32.
@@ -97,6 +109,16 @@ std::string productObstacle(Operation *op) {
     if (matrix.getDimSize(1) * matrix.getElementTypeBitWidth() % rowBits != 0)
       return "its rows are no multiples of 16 bytes";
   return "";
+}
+
+std::string pairObstacle(const Product &first, const Product &second) {
+  if (first.a != second.a)
+    return "it does not share its first operand with the other one";
+  if (first.b.getType() != second.b.getType() ||
+      first.result.getType() != second.result.getType() || first.transposeB != second.transposeB ||
+      first.isScaled() != second.isScaled())
+    return "the other one's second operand is of another form";
+  return tensorType(first.result).getElementType().isBF16() ? "" : "its result is not bf16";
 }
 
 /// What lies behind a sum over one dimension of a matrix that is seen with three; null for others.
@@ -160,13 +182,17 @@ namespace {
 /// What may stand behind a product, a value of a kernel's body.
 class Epilogue {
 public:
-  explicit Epilogue(Value product) : product(product), whole(tensorType(product).getShape()) {}
+  explicit Epilogue(Value product) : product(product), whole(tensorType(product).getShape()) {
+    if (Operation *made = product.getDefiningOp())
+      for (const Product &each : productsOf(*made->getBlock()))
+        products.insert(each.op);
+  }
 
   /// Why it does not read the kernel's operand; empty when it may.
   std::string obstacleTo(BlockArgument argument) const {
-    Operation *made = product.getDefiningOp();
     const bool isFactor =
-        made && llvm::all_of(argument.getUsers(), [&](Operation *user) { return user == made; });
+        !products.empty() &&
+        llvm::all_of(argument.getUsers(), [&](Operation *user) { return products.contains(user); });
     const RankedTensorType type = tensorType(argument);
     if (isFactor || (fits(argument) && (type.getRank() > 0 || type.getElementType().isF32())))
       return "";
@@ -175,7 +201,7 @@ public:
 
   /// Why it has no such op; empty when it may.
   std::string obstacleTo(Operation &op) const {
-    if (&op == product.getDefiningOp())
+    if (products.contains(&op))
       return "";
     if (isOfPartialSums(op))
       return tensorType(product).getElementType().isBF16() ? ""
@@ -197,6 +223,7 @@ private:
 
   Value product;
   ArrayRef<int64_t> whole;
+  llvm::SmallPtrSet<Operation *, 2> products; ///< that the kernel begins with
 };
 } // namespace
 
@@ -222,6 +249,35 @@ std::string epilogueObstacle(Block &body, Value product) {
   return "";
 }
 
+std::string epilogueObstacle(Block &body, Value first, Value second) {
+  if (std::string text = epilogueObstacle(body, first); !text.empty())
+    return text;
+  const auto isRead = [&](BlockArgument argument) {
+    return llvm::any_of(argument.getUsers(), [&](Operation *user) {
+      return user != first.getDefiningOp() && user != second.getDefiningOp();
+    });
+  };
+  for (BlockArgument argument : body.getArguments())
+    if (argument != first && argument != second && tensorType(argument).getRank() == 2 &&
+        isRead(argument))
+      return "its kernel reads other matrices beside two products";
+  return body.getOps<ReduceOp>().empty() ? "" : "its kernel sums what it makes of two products";
+}
+
+std::string productsObstacle(Block &body) {
+  const SmallVector<Product, 2> products = productsOf(body);
+  if (products.size() > 2)
+    return "its kernel begins with more than two";
+  for (const Product &product : products)
+    if (std::string text = productObstacle(product.op); !text.empty())
+      return text;
+  const Product &first = products.front(), &second = products.back();
+  if (products.size() == 1)
+    return epilogueObstacle(body, first.result);
+  const std::string text = pairObstacle(first, second);
+  return text.empty() ? epilogueObstacle(body, first.result, second.result) : text;
+}
+
 bool isOfEpilogue(Value value, Value product) {
   const Epilogue epilogue(product);
   llvm::SetVector<Value> values;
@@ -239,17 +295,17 @@ bool isOfEpilogue(Value value, Value product) {
   return true;
 }
 
-SmallVector<Value> epilogueOperands(const Product &product) {
+SmallVector<Value> epilogueOperands(Block &body) {
   SmallVector<Value> operands;
-  for (Value argument : product.op->getBlock()->getArguments())
-    if (llvm::any_of(argument.getUsers(), [&](Operation *user) { return user != product.op; }))
+  for (Value argument : body.getArguments())
+    if (llvm::any_of(argument.getUsers(), [](Operation *user) { return !productOf(user); }))
       operands.push_back(argument);
   return operands;
 }
 
-SmallVector<Value> epilogueResults(const Product &product) {
+SmallVector<Value> epilogueResults(Block &body) {
   llvm::SetVector<Value> results;
-  for (Value result : product.op->getBlock()->getTerminator()->getOperands())
+  for (Value result : body.getTerminator()->getOperands())
     results.insert(result);
   return results.takeVector();
 }

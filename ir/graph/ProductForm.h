@@ -1,5 +1,5 @@
-// A kernel that begins with a matrix product and ends it element by element: which `nano.fused` or
-// task has this form, and which product can be given it.
+// A kernel that begins with a matrix product, or two of the same A, and ends them element by
+// element: which `nano.fused` or task has this form, and which products can be given it.
 #pragma once
 
 #include "ir/graph/Nano.h"
@@ -33,8 +33,11 @@ std::optional<Product> productOf(mlir::Operation *op);
 
 /// The product that the kernel's body begins with; nothing when it begins with another op.
 std::optional<Product> productOf(mlir::Block &body);
+/// All that it begins with.
+llvm::SmallVector<Product, 2> productsOf(mlir::Block &body);
 
-/// True when the kernel begins with a product and the operand of that number is one of its factors.
+/// True when the kernel begins with products and the operand of that number is one of their
+/// factors.
 bool isFactorOfProduct(graph::FusedOp fused, unsigned operand);
 
 /// Why no generated kernel computes the product, as the rest of a sentence; empty when one can: two
@@ -42,6 +45,10 @@ bool isFactorOfProduct(graph::FusedOp fused, unsigned operand);
 /// lies; or any two of 8 bits with one scale each and B transposed into one of f32; no factor and
 /// no addend; and rows of 16 bytes and their multiples.
 std::string productObstacle(mlir::Operation *product);
+
+/// Why one kernel does not compute two products that each could be, as the rest of a sentence;
+/// empty when one does: into bf16, of the same A and of matrices B of one type, which lie alike.
+std::string pairObstacle(const Product &first, const Product &second);
 
 /// Of a value of a kernel that begins with a product: the values [R, C] whose sums over each
 /// `partialSumColumns` columns it is, [R, C / partialSumColumns], reshaped and reduced; null when
@@ -58,13 +65,18 @@ mlir::Value partialColumnSumsOf(mlir::Value value);
 /// one number a column, and f32 numbers; results are whole, or where the product is of bf16 partial
 /// sums of f32, along rows or one along columns; and nothing is of 8 bits.
 std::string epilogueObstacle(mlir::Block &body, mlir::Value product);
+/// Likewise of two products: nothing else that is read is a whole matrix, and nothing is summed.
+std::string epilogueObstacle(mlir::Block &body, mlir::Value first, mlir::Value second);
+/// Why the kernel's body, which begins with products, is none that a generated kernel computes;
+/// empty when it is one.
+std::string productsObstacle(mlir::Block &body);
 
 /// True when an epilogue of `product` can compute the value of the same body.
 bool isOfEpilogue(mlir::Value value, mlir::Value product);
 
-/// Of a kernel that begins with `product`: the arguments that its other ops read, in order, and
-/// what it yields, each once.
-llvm::SmallVector<mlir::Value> epilogueOperands(const Product &product);
-llvm::SmallVector<mlir::Value> epilogueResults(const Product &product);
+/// Of a kernel that begins with products: the arguments that its other ops read, in order, and what
+/// it yields, each once.
+llvm::SmallVector<mlir::Value> epilogueOperands(mlir::Block &body);
+llvm::SmallVector<mlir::Value> epilogueResults(mlir::Block &body);
 
 } // namespace nano

@@ -139,12 +139,12 @@ int64_t nano::trafficFloor(ProgramOp function) {
     }
   };
   for (Operation &op : function.getBody().front()) {
-    // Of a kernel that begins with a product, its factors.
-    std::optional<Product> product;
+    // Of a kernel that begins with products, their factors.
+    SmallVector<Product, 2> products;
     if (auto fused = dyn_cast<FusedOp>(op))
-      product = productOf(fused.getBody().front());
-    if (product)
-      for (Value factor : {product->a, product->b}) {
+      products = productsOf(fused.getBody().front());
+    for (const Product &product : products)
+      for (Value factor : {product.a, product.b}) {
         Value operand = op.getOperand(cast<BlockArgument>(factor).getArgNumber());
         visit(read, operand);
         if (!isa<BlockArgument>(withoutViews(operand)) &&

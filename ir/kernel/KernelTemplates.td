@@ -77,10 +77,10 @@ class Kernel_Entry<string name, string mnemonicOf, string headerOf, list<Kernel_
 }
 
 def Kernel_ProductAttr : Kernel_Template<"Product", "product", ["isAdded", "readsOtherPlaces"]> {
-  let summary = "a matrix product with what follows it (nano_matmul.h)";
+  let summary = "a matrix product, or two of the same A, with what follows (nano_matmul.h)";
   let description = [{
-    Of matrices `a` and `b`, which the kernel has tensor maps of. `scales` are the buffers of 8-bit factors' two scales; empty: there are none. `epilogue` is a function beside the kernel: it takes neighbours of a
-    row of the product, eight, or of a product of f32 four, and the elements at the same place of each of the buffers `others`, as vectors, or as a number where the buffer is one; its
+    Of matrices `a` and `b`, which the kernel has tensor maps of. `scales` are the buffers of 8-bit factors' two scales, of each product; empty: there are none. `epilogue` is a function beside the kernel: it takes neighbours of a
+    row of each product, eight, or of a product of f32 four, and the elements at the same place of each of the buffers `others`, as vectors, or as a number where the buffer is one; its
     results go to the buffers of `results`: vectors, or a number that the neighbours add to a partial sum of their row.
 
     | field | meaning |
@@ -90,15 +90,16 @@ def Kernel_ProductAttr : Kernel_Template<"Product", "product", ["isAdded", "read
     | `blocks` | blocks of the launch, which share all tiles |
     | `added` | which results, sums of f32, are added to what is in their place: the epilogue returns the other summand and does not read it |
     | `column_sum` | the result whose rows the template adds up; absent: none |
+    | `second` | the matrix B of a second product, of `a` and as many columns; absent: none |
 
-    Errors: sizes below 1; another number of scales; a result or a sum that is none of the results.
+    Errors: sizes below 1; another number of scales; a result or a sum that is none of the results; a sum beside a second product.
 
     Example: `#kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [],
     others = [], results = [array<i64: 2>], added = [], epilogue = @k.epilogue>`
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$columns, "int64_t":$inner, "bool":$transpose_a, "bool":$transpose_b,
                         "int64_t":$blocks, "int64_t":$a, "int64_t":$b, "::mlir::DenseI64ArrayAttr":$scales, "::mlir::DenseI64ArrayAttr":$others,
-                        "::mlir::ArrayAttr":$results, "::mlir::DenseI64ArrayAttr":$added, OptionalParameter<"::mlir::IntegerAttr">:$column_sum,
+                        "::mlir::ArrayAttr":$results, "::mlir::DenseI64ArrayAttr":$added, OptionalParameter<"::mlir::IntegerAttr">:$column_sum, OptionalParameter<"::mlir::IntegerAttr">:$second,
                         OptionalParameter<"::mlir::FlatSymbolRefAttr">:$epilogue);
   let genVerifyDecl = 1;
 }

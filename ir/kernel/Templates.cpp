@@ -104,6 +104,8 @@ static LogicalResult verifyResults(EmitError emitError, StringRef name, ArrayAtt
 
 Positions ProductAttr::getReadPositions() const {
   Positions reads = {getA(), getB()};
+  if (getSecond())
+    reads.push_back(getSecond().getInt());
   llvm::append_range(reads, getScales().asArrayRef());
   llvm::append_range(reads, getOthers().asArrayRef());
   return reads;
@@ -119,11 +121,15 @@ LogicalResult ProductAttr::verify(EmitError emitError, int64_t rows, int64_t col
                                   bool, bool, int64_t blocks, int64_t, int64_t,
                                   DenseI64ArrayAttr scales, DenseI64ArrayAttr, ArrayAttr results,
                                   DenseI64ArrayAttr added, IntegerAttr columnSum,
-                                  FlatSymbolRefAttr) {
+                                  IntegerAttr second, FlatSymbolRefAttr) {
   if (failed(verifySizes(emitError, "a product", {rows, columns, inner, blocks})))
     return failure();
-  if (!scales.empty() && scales.size() != 2)
-    return emitError() << "a product with " << scales.size() << " scales: none or two";
+  const int64_t each = second ? 4 : 2;
+  if (!scales.empty() && scales.size() != each)
+    return emitError() << (second ? "two products" : "a product") << " with " << scales.size()
+                       << " scales: none or " << (second ? "four" : "two");
+  if (second && columnSum)
+    return emitError() << "two products with a sum of columns";
   Positions named = positions(added);
   if (columnSum)
     named.push_back(columnSum.getInt());

@@ -44,8 +44,8 @@ public:
   FailureOr<std::vector<TemplateCall>> launches() {
     if (isTransposingCopy(task))
       return transpose();
-    if (const std::optional<nano::Product> matmul = nano::productOf(body))
-      return product(*matmul);
+    if (const SmallVector<nano::Product, 2> matmuls = nano::productsOf(body); !matmuls.empty())
+      return product(matmuls);
     FailureOr<std::vector<TemplateCall>> calls = launchesOf(body.front());
     if (failed(calls) || calls->empty())
       return calls;
@@ -468,67 +468,62 @@ private:
     return std::vector<TemplateCall>{launch};
   }
 
-  FailureOr<std::vector<TemplateCall>> product(const nano::Product &op) {
-    std::string obstacle = nano::productObstacle(op.op);
-    if (obstacle.empty())
-      obstacle = nano::epilogueObstacle(body, op.result);
-    if (!obstacle.empty())
+  /// Of one product, or two of the same A.
+  FailureOr<std::vector<TemplateCall>> product(ArrayRef<nano::Product> ops) {
+    const nano::Product &op = ops.front();
+    if (const std::string obstacle = nano::productsObstacle(body); !obstacle.empty())
       return op.op->emitOpError("is no product of a generated kernel: ") << obstacle;
-    for (Value factor : {memrefOf(op.a), memrefOf(op.b)})
+    SmallVector<Value> ins = {memrefOf(op.a)};
+    for (const nano::Product &each : ops)
+      ins.push_back(memrefOf(each.b));
+    for (Value factor : ins)
       for (Value out : task.getOuts())
         if (factor == out || (factor.getType() == out.getType() && mayOverlap(factor, out)))
           return task.emitOpError("cannot write ")
                  << step::nameOf(out) << " in place: other blocks read it";
     TemplateCall launch;
     launch.epilogue = &body;
-    SmallVector<Value> ins = {memrefOf(op.a), memrefOf(op.b)};
-    if (op.isScaled())
-      ins.append({memrefOf(op.scaleA), memrefOf(op.scaleB)});
-    const llvm::DenseMap<Value, SumInPlace> inPlace = sumsInPlace(task, op);
-    for (Value other : epilogueReads(op, inPlace))
+    for (const nano::Product &each : ops)
+      if (each.isScaled())
+        ins.append({memrefOf(each.scaleA), memrefOf(each.scaleB)});
+    const llvm::DenseMap<Value, SumInPlace> inPlace = sumsInPlace(task);
+    for (Value other : epilogueReads(task, inPlace))
       ins.push_back(memrefOf(other));
-    SmallVector<SmallVector<Value>> outs;
-    llvm::DenseSet<Value> sums;
-    SmallVector<int64_t> added;
+    const EpilogueResults results = resultsOf(task, inPlace);
+    const Bound at = bind(launch, ins, results.places);
     IntegerAttr columnSum;
-    bool storesOthers = false;
-    for (Value result : nano::epilogueResults(op)) {
-      if (inPlace.contains(result))
-        added.push_back(int64_t(outs.size()));
-      if (nano::partialColumnSumsOf(result))
-        columnSum = b.getI64IntegerAttr(int64_t(outs.size()));
-      outs.push_back(memrefsOf(task, result));
-      if (nano::partialSumsOf(result))
-        sums.insert_range(outs.back());
-      else
-        storesOthers |= result != op.result;
-    }
-    const Bound at = bind(launch, ins, outs);
-    if (columnSum)
-      identify(launch.identity, "column_sum", columnSum);
+    if (results.columnSum)
+      identify(launch.identity, "column_sum", columnSum = b.getI64IntegerAttr(*results.columnSum));
+    const auto added = b.getDenseI64ArrayAttr(results.added);
     if (!added.empty())
-      identify(launch.identity, "added", b.getDenseI64ArrayAttr(added));
+      identify(launch.identity, "added", added);
     for (Value operand : launch.operands)
-      if (cast<MemRefType>(operand.getType()).getRank() > 0 && !sums.contains(operand) &&
+      if (cast<MemRefType>(operand.getType()).getRank() > 0 && !results.sums.contains(operand) &&
           !hasVectorRows(operand))
         return task.emitOpError("has rows of ")
                << step::nameOf(operand) << " that begin at no multiples of 16 bytes";
     // Sums are of so many elements that the errors of shared exponentials do not show.
-    if (!sums.empty() && !storesOthers)
+    if (!results.sums.empty() && !results.storesOthers)
       launch.sharesExponentials = true;
 
     const auto type = cast<RankedTensorType>(op.result.getType());
-    const nano::MatmulShape shape{
-        type.getDimSize(0), type.getDimSize(1),
-        op.inner(),         op.transposeA,
-        op.transposeB,      int(step::elementBytes(getElementTypeOrSelf(op.a.getType()))),
-        !sums.empty(),      type.getElementType().isF32()};
+    const nano::MatmulShape shape{type.getDimSize(0),
+                                  type.getDimSize(1),
+                                  op.inner(),
+                                  op.transposeA,
+                                  op.transposeB,
+                                  int(step::elementBytes(getElementTypeOrSelf(op.a.getType()))),
+                                  !results.sums.empty(),
+                                  type.getElementType().isF32(),
+                                  int(ops.size())};
     const nano::MatmulLaunch sizes = nano::matmulLaunch(shape, multiprocessors);
     using Tiles = nano::MatmulTiles;
     setLaunch(launch, "matmul",
               {shape.rows, shape.columns, shape.inner, shape.transposeA, shape.transposeB,
                shape.elementBytes, sizes.blocks},
               {sizes.threads, sizes.blocks, sizes.sharedBytes});
+    if (ops.size() > 1)
+      identify(launch.identity, "products", b.getI64IntegerAttr(int64_t(ops.size())));
     auto map = [&](unsigned operand, const nano::TensorBox &box) {
       const auto matrix = cast<MemRefType>(ins[operand].getType());
       const int64_t rowBytes = stridesOf(matrix)[0] * step::elementBytes(matrix.getElementType());
@@ -536,21 +531,24 @@ private:
                                         matrix.getDimSize(0), rowBytes, box.columns, box.rows,
                                         Tiles::rowBytes);
     };
-    launch.tensorMaps = {map(0, Tiles::aBox(shape.transposeA, shape.elementBytes)),
-                         map(1, Tiles::bBox(shape.transposeB, shape.elementBytes))};
+    launch.tensorMaps = {map(0, Tiles::aBox(shape.transposeA, shape.elementBytes))};
+    for (unsigned i = 1; i <= ops.size(); ++i)
+      launch.tensorMaps.push_back(map(i, Tiles::bBox(shape.transposeB, shape.elementBytes)));
     launch.cluster = Tiles::clusterBlocks;
-    launch.flops = b.getF64FloatAttr(2.0 * double(shape.rows) * double(shape.columns) *
-                                     double(shape.inner) / double(sizes.blocks));
-    launch.instance = [=, results = list(at.outs), scales = op.isScaled() ? 2 : 0,
-                       context = b.getContext()](
+    launch.flops =
+        b.getF64FloatAttr(2.0 * double(ops.size()) * double(shape.rows) * double(shape.columns) *
+                          double(shape.inner) / double(sizes.blocks));
+    const auto factors = 1 + ops.size(), scales = op.isScaled() ? 2 * ops.size() : 0;
+    const IntegerAttr second = ops.size() > 1 ? b.getI64IntegerAttr(at.ins[2]) : IntegerAttr();
+    launch.instance = [=, places = list(at.outs), context = b.getContext()](
                           const TemplateFunctions &functions) -> kernel::TemplateAttrInterface {
-      const ArrayRef<int64_t> others = ArrayRef(at.ins).drop_front(2);
-      return kernel::ProductAttr::get(
-          context, shape.rows, shape.columns, shape.inner, shape.transposeA, shape.transposeB,
-          sizes.blocks, at.ins[0], at.ins[1],
-          DenseI64ArrayAttr::get(context, others.take_front(scales)),
-          DenseI64ArrayAttr::get(context, others.drop_front(scales)), results,
-          DenseI64ArrayAttr::get(context, added), columnSum, functions.epilogue);
+      const ArrayRef<int64_t> others = ArrayRef(at.ins).drop_front(factors);
+      return kernel::ProductAttr::get(context, shape.rows, shape.columns, shape.inner,
+                                      shape.transposeA, shape.transposeB, sizes.blocks, at.ins[0],
+                                      at.ins[1],
+                                      DenseI64ArrayAttr::get(context, others.take_front(scales)),
+                                      DenseI64ArrayAttr::get(context, others.drop_front(scales)),
+                                      places, added, columnSum, second, functions.epilogue);
     };
     return std::vector<TemplateCall>{launch};
   }

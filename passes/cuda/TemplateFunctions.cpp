@@ -55,9 +55,9 @@ int64_t rowsRead(step::TaskOp task, ArrayRef<Value> places) {
   return read == 0 ? rows : read;
 }
 
-llvm::DenseMap<Value, SumInPlace> sumsInPlace(step::TaskOp task, const nano::Product &product) {
+llvm::DenseMap<Value, SumInPlace> sumsInPlace(step::TaskOp task) {
   llvm::DenseMap<Value, SumInPlace> sums;
-  for (Value result : nano::epilogueResults(product)) {
+  for (Value result : nano::epilogueResults(task.getBody().front())) {
     auto add = result.getDefiningOp<graph::AddOp>();
     const SmallVector<Value> places = memrefsOf(task, result);
     if (!add || !getElementTypeOrSelf(result.getType()).isF32() || places.size() != 1 ||
@@ -74,12 +74,29 @@ llvm::DenseMap<Value, SumInPlace> sumsInPlace(step::TaskOp task, const nano::Pro
   }
   return sums;
 }
-SmallVector<Value> epilogueReads(const nano::Product &product,
+SmallVector<Value> epilogueReads(step::TaskOp task,
                                  const llvm::DenseMap<Value, SumInPlace> &inPlace) {
-  SmallVector<Value> reads = nano::epilogueOperands(product);
+  SmallVector<Value> reads = nano::epilogueOperands(task.getBody().front());
   for (const auto &[result, sum] : inPlace)
     llvm::erase(reads, sum.replaced);
   return reads;
+}
+
+EpilogueResults resultsOf(step::TaskOp task, const llvm::DenseMap<Value, SumInPlace> &inPlace) {
+  EpilogueResults results;
+  for (Value result : nano::epilogueResults(task.getBody().front())) {
+    const auto index = int64_t(results.places.size());
+    if (inPlace.contains(result))
+      results.added.push_back(index);
+    if (nano::partialColumnSumsOf(result))
+      results.columnSum = index;
+    results.places.push_back(memrefsOf(task, result));
+    if (nano::partialSumsOf(result))
+      results.sums.insert_range(results.places.back());
+    else
+      results.storesOthers |= !nano::productOf(result.getDefiningOp());
+  }
+  return results;
 }
 
 LogicalResult scoreFunction(Region &region, StringRef name, OpBuilder &moduleBuilder) {
@@ -119,12 +136,14 @@ static Value sigmoidOfPower(VectorOps &v, Value x) {
 
 LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &moduleBuilder) {
   Block &body = task.getBody().front();
-  const nano::Product product = *nano::productOf(body);
-  const int64_t lanes = epilogueLanes(product);
-  const SmallVector<Value> results = nano::epilogueResults(product);
-  SmallVector<Value> operands = {product.result};
-  const llvm::DenseMap<Value, SumInPlace> inPlace = sumsInPlace(task, product);
-  llvm::append_range(operands, epilogueReads(product, inPlace));
+  const SmallVector<nano::Product, 2> products = nano::productsOf(body);
+  const int64_t lanes = epilogueLanes(products.front());
+  const SmallVector<Value> results = nano::epilogueResults(body);
+  SmallVector<Value> operands;
+  for (const nano::Product &product : products)
+    operands.push_back(product.result);
+  const llvm::DenseMap<Value, SumInPlace> inPlace = sumsInPlace(task);
+  llvm::append_range(operands, epilogueReads(task, inPlace));
   auto valueType = [&](Value value) -> Type {
     const auto type = cast<RankedTensorType>(value.getType());
     return type.getRank() == 0 || nano::partialSumsOf(value)
@@ -160,7 +179,7 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
         isa<VectorType>(argument.getType()) ? v.vectorOf(wide) : wide, argument);
   }
   for (Operation &op : body.without_terminator()) {
-    if (&op == product.op || inPlace.contains(op.getResult(0)))
+    if (nano::productOf(&op) || inPlace.contains(op.getResult(0)))
       continue;
     v.loc = called(op.getName().stripDialect());
     if (isa<graph::BroadcastOp, graph::ReshapeOp>(op)) {

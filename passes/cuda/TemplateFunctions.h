@@ -22,16 +22,26 @@ struct SumInPlace {
   mlir::BlockArgument replaced;
 };
 /// Those among an epilogue's results.
-llvm::DenseMap<mlir::Value, SumInPlace> sumsInPlace(step::TaskOp task,
-                                                    const nano::Product &product);
-/// What an epilogue reads, without what it adds to.
+llvm::DenseMap<mlir::Value, SumInPlace> sumsInPlace(step::TaskOp task);
+/// What a task's epilogue reads, without what it adds to.
 llvm::SmallVector<mlir::Value>
-epilogueReads(const nano::Product &product, const llvm::DenseMap<mlir::Value, SumInPlace> &inPlace);
+epilogueReads(step::TaskOp task, const llvm::DenseMap<mlir::Value, SumInPlace> &inPlace);
+
+/// What an epilogue writes: the memrefs of each result.
+struct EpilogueResults {
+  llvm::SmallVector<llvm::SmallVector<mlir::Value>> places;
+  llvm::DenseSet<mlir::Value> sums;      ///< those of partial sums of rows
+  llvm::SmallVector<int64_t> added;      ///< results that are added to what is in their place
+  std::optional<int64_t> columnSum = {}; ///< the result whose rows the template adds up
+  bool storesOthers = false;             ///< whether it stores more than products and sums of rows
+};
+EpilogueResults resultsOf(step::TaskOp task,
+                          const llvm::DenseMap<mlir::Value, SumInPlace> &inPlace);
 
 /// A score region as a function of numbers. Errors, at the op: one that is not element-wise.
 mlir::LogicalResult scoreFunction(mlir::Region &region, llvm::StringRef name,
                                   mlir::OpBuilder &moduleBuilder);
-/// What follows a product as a function of some neighbours of a row.
+/// What follows the task's products as a function of some neighbours of a row.
 mlir::LogicalResult epilogueFunction(step::TaskOp task, llvm::StringRef name,
                                      mlir::OpBuilder &moduleBuilder);
 

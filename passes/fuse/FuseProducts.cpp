@@ -95,9 +95,9 @@ struct FuseProducts : nano::impl::FuseProductsBase<FuseProducts> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (products != "auto" && products != "fused" && products != "library") {
+    if (products != "auto" && products != "pairs" && products != "fused" && products != "library") {
       emitError(module.getLoc()) << "nano-fuse-products: products=" << products.getValue()
-                                 << ": there are auto, fused and library";
+                                 << ": there are auto, pairs, fused and library";
       return signalPassFailure();
     }
     llvm::Expected<machine::Machine> loaded = machine::load(machine);
@@ -112,7 +112,7 @@ struct FuseProducts : nano::impl::FuseProductsBase<FuseProducts> {
       bool changed = false;
       for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
         if (auto fused = dyn_cast<FusedOp>(op))
-          changed |= joinProduct(fused);
+          changed |= joinPair(fused) || joinProduct(fused);
         else if (auto product = dyn_cast<ScaledMatmulOp>(op))
           changed |= turnFactor(product);
       if (changed)
@@ -121,6 +121,59 @@ struct FuseProducts : nano::impl::FuseProductsBase<FuseProducts> {
   }
 
 private:
+  /// Moves two products of the same A into the kernel, the first that may be. Where others read
+  /// them too, the kernel writes them besides.
+  bool joinPair(FusedOp fused) {
+    if (products == "auto")
+      return false;
+    llvm::SmallSetVector<Value, 4> inputs(llvm::from_range, fused.getInputs());
+    for (auto first = inputs.begin(); first != inputs.end(); ++first)
+      for (auto second = std::next(first); second != inputs.end(); ++second) {
+        const std::optional<Product> products[] = {productOf(first->getDefiningOp()),
+                                                   productOf(second->getDefiningOp())};
+        if (!products[0] || !products[1] || !pairObstacle(*products[0], *products[1]).empty())
+          continue;
+        const Product pair[] = {*products[0], *products[1]};
+        const std::string obstacle = obstacleToPair(pair, fused);
+        if (report)
+          for (const Product &product : pair)
+            emitDetail(product.op)
+                << (obstacle.empty()
+                        ? "computed by the kernel that reads it and another of the "
+                          "same operand"
+                        : "apart from the other one that its kernel reads: " + obstacle);
+        if (!obstacle.empty())
+          continue;
+        move(pair, fused);
+        return true;
+      }
+    return false;
+  }
+
+  std::string obstacleToPair(ArrayRef<Product> pair, FusedOp fused) const {
+    for (const Product &product : pair)
+      if (std::string text = productObstacle(product.op); !text.empty())
+        return text;
+    const auto argumentOf = [&](const Product &product) {
+      return fused.getBody().getArgument(llvm::find(fused.getInputs(), product.result) -
+                                         fused.getInputs().begin());
+    };
+    if (std::string text =
+            epilogueObstacle(fused.getBody().front(), argumentOf(pair[0]), argumentOf(pair[1]));
+        !text.empty())
+      return text;
+    for (const Product &product : pair)
+      for (Operation *user : product.result.getUsers())
+        if (fused->getBlock()->findAncestorOpInBlock(*user)->isBeforeInBlock(fused))
+          return "others read it before";
+    const auto areTransposed = [](ValueRange values) {
+      return llvm::any_of(values, isReadTransposed);
+    };
+    if (areTransposed(fused.getResults()) || areTransposed({pair[0].result, pair[1].result}))
+      return "a result of its kernel is needed transposed";
+    return products == "fused" ? "" : lossOfPair(pair, fused);
+  }
+
   /// Moves one product into the kernel, the first that may be.
   bool joinProduct(FusedOp fused) {
     for (auto [input, argument] :
@@ -144,7 +197,7 @@ private:
         fused.erase();
         fused = parts.sums;
       }
-      move(*product, fused);
+      move({*product}, fused);
       return true;
     }
     return false;
@@ -205,7 +258,7 @@ private:
     op.replaceAllUsesWith(fused.getResult(0));
     op.erase();
     transpose.erase();
-    move(product, fused);
+    move({product}, fused);
     return true;
   }
 
@@ -246,8 +299,10 @@ private:
   }
   std::string tilesObstacle(const Product &product) const {
     const RankedTensorType type = tensorType(product.result);
-    return rates.tiles(type.getDimSize(0), type.getDimSize(1), elementOf(product)) <
-                   rates.multiprocessors()
+    return tilesObstacle(type.getDimSize(0), type.getDimSize(1), elementOf(product));
+  }
+  std::string tilesObstacle(int64_t rows, int64_t columns, machine::ElementType element) const {
+    return rates.tiles(rows, columns, element) < rates.multiprocessors()
                ? "it has fewer tiles than the machine has multiprocessors"
                : "";
   }
@@ -346,19 +401,60 @@ private:
     return together < apart ? "" : "that is predicted to be faster";
   }
 
-  /// Puts the product in front of the kernel's body, and its operands behind the kernel's.
-  static void move(const Product &product, FusedOp fused) {
+  /// Likewise of two products, which the library would compute as one of as many columns: the
+  /// kernel reads neither, and writes those that others read.
+  std::string lossOfPair(ArrayRef<Product> pair, FusedOp fused) const {
+    const Product &product = pair.front();
+    const RankedTensorType type = tensorType(product.result);
+    const int64_t rows = type.getDimSize(0), columns = 2 * type.getDimSize(1),
+                  inner = product.inner();
+    const machine::ElementType element = elementOf(product);
+    if (std::string text = tilesObstacle(rows, columns, element); !text.empty())
+      return text;
+    const double factors = double(bytesOf(product.a) + 2 * bytesOf(product.b));
+    double results = 0, kept = 0;
+    for (const Product &each : pair) {
+      results += double(bytesOf(each.result));
+      kept += each.result.hasOneUse() ? 0 : double(bytesOf(each.result));
+    }
+    Work ending = workOf(fused);
+    const double apart = rates.product(rows, columns, inner, 1, element, factors + results) +
+                         rates.command() + seconds(ending);
+    ending.bytes += factors + kept - results;
+    const double multiplying = rates.wholeProduct(rows, columns, inner, element),
+                 others = std::max(ending.bytes - factors - results, 0.0);
+    const double together =
+        rates.command() + std::max(multiplying / machine::generatedProductShare +
+                                       machine::epilogueMemoryCost * rates.kernel(others),
+                                   running(ending));
+    return together < apart ? "" : "that is predicted to be faster";
+  }
+
+  /// Puts the products in front of the kernel's body, and their operands behind the kernel's; those
+  /// that others read besides are results behind its own.
+  static void move(ArrayRef<Product> products, FusedOp fused) {
     Block &body = fused.getBody().front();
+    const auto isProduct = [&](Value value) {
+      return llvm::any_of(products, [&](const Product &each) { return each.result == value; });
+    };
     llvm::SetVector<Value> inputs;
     for (Value input : fused.getInputs())
-      if (input != product.result)
+      if (!isProduct(input))
         inputs.insert(input);
-    inputs.insert(product.op->operand_begin(), product.op->operand_end());
+    SmallVector<Location> lines;
+    SmallVector<Type> types(fused.getResultTypes());
+    SmallVector<Value> kept;
+    for (const Product &product : products) {
+      inputs.insert(product.op->operand_begin(), product.op->operand_end());
+      lines.push_back(product.op->getLoc());
+      if (!product.result.hasOneUse())
+        kept.push_back(product.result);
+    }
+    lines.push_back(fused.getLoc());
+    llvm::append_range(types, ValueRange(kept).getTypes());
 
     OpBuilder builder(fused);
-    auto joined =
-        FusedOp::create(builder, builder.getFusedLoc({product.op->getLoc(), fused.getLoc()}),
-                        fused.getResultTypes(), inputs.getArrayRef());
+    auto joined = FusedOp::create(builder, builder.getFusedLoc(lines), types, inputs.getArrayRef());
     joined->setDiscardableAttrs(fused->getDiscardableAttrDictionary());
     SmallVector<Location> locations;
     for (Value input : inputs)
@@ -368,23 +464,30 @@ private:
     auto argumentOf = [&](Value input) -> Value {
       return block->getArgument(llvm::find(inputs, input) - inputs.begin());
     };
-    SmallVector<Value> values;
-    SmallVector<Value> old(fused.getInputs());
-    Operation *inside = builder.clone(*product.op);
-    // Whose product it is, not what it computes: layers share kernels.
-    inside->setDiscardableAttrs(builder.getDictionaryAttr({}));
-    if (auto scaled = dyn_cast<ScaledMatmulOp>(inside))
-      scaled.removeLayerAttr();
-    for (OpOperand &operand : inside->getOpOperands())
-      operand.set(argumentOf(operand.get()));
-    for (Value input : old)
-      values.push_back(input == product.result ? inside->getResult(0) : argumentOf(input));
-    for (auto [argument, value] : llvm::zip_equal(body.getArguments(), values))
-      argument.replaceAllUsesWith(value);
+    IRMapping inside;
+    for (const Product &product : products) {
+      Operation *copy = builder.clone(*product.op);
+      // Whose product it is, not what it computes: layers share kernels.
+      copy->setDiscardableAttrs(builder.getDictionaryAttr({}));
+      if (auto scaled = dyn_cast<ScaledMatmulOp>(copy))
+        scaled.removeLayerAttr();
+      for (OpOperand &operand : copy->getOpOperands())
+        operand.set(argumentOf(operand.get()));
+      inside.map(product.result, copy->getResult(0));
+    }
+    for (auto [argument, input] : llvm::zip_equal(body.getArguments(), fused.getInputs()))
+      argument.replaceAllUsesWith(isProduct(input) ? inside.lookup(input) : argumentOf(input));
     block->getOperations().splice(block->end(), body.getOperations());
-    fused.replaceAllUsesWith(joined.getResults());
+    for (Value result : kept)
+      block->getTerminator()->insertOperands(block->getTerminator()->getNumOperands(),
+                                             inside.lookup(result));
+    const size_t own = fused.getNumResults();
+    fused.replaceAllUsesWith(joined.getResults().take_front(own));
     fused.erase();
-    product.op->erase();
+    for (auto [result, again] : llvm::zip_equal(kept, joined.getResults().drop_front(own)))
+      result.replaceAllUsesWith(again);
+    for (const Product &product : products)
+      product.op->erase();
   }
 
   machine::Machine rates;

@@ -44,17 +44,13 @@ private:
         return op.emitOpError("has no elements: nano-drop-empty takes such tensors away");
     if (auto fused = dyn_cast<FusedOp>(op)) {
       Block &body = fused.getBody().front();
-      const std::optional<nano::Product> product = nano::productOf(body);
-      if (product) {
-        std::string obstacle = nano::productObstacle(product->op);
-        if (obstacle.empty())
-          obstacle = nano::epilogueObstacle(body, product->result);
-        if (!obstacle.empty())
-          return product->op->emitOpError("inside nano.fused: it must stand by itself: ")
+      const SmallVector<nano::Product, 2> products = nano::productsOf(body);
+      if (!products.empty())
+        if (const std::string obstacle = nano::productsObstacle(body); !obstacle.empty())
+          return body.front().emitOpError("inside nano.fused: it must stand by itself: ")
                  << obstacle;
-      }
-      for (Operation &inner : body)
-        if (!(product && &inner == product->op) && isKernelOfItsOwn(&inner))
+      for (Operation &inner : llvm::drop_begin(body, products.size()))
+        if (isKernelOfItsOwn(&inner))
           return inner.emitOpError("inside nano.fused: it must stand by itself");
       for (BlockArgument argument : body.getArguments())
         if (argument.use_empty())

@@ -357,6 +357,57 @@ std::string twoOperandsProgram(const Sizes &sizes) {
                    {{"ROWS", sizes.rows}, {"COLS", sizes.columns}, {"INNER", sizes.inner}});
 }
 
+/// silu(gate)·up + bias of two products, of which the kernel writes both too; `scaled`: of 8-bit
+/// factors, each product with scales of its own.
+std::string pairProgram(const Sizes &sizes, bool transposeB, bool scaled) {
+  const std::string factor = scaled ? "f8E4M3FN>" : "bf16>",
+                    b = (transposeB ? "COLSxINNERx" : "INNERxCOLSx") + factor,
+                    a = "ROWSxINNERx" + factor, scales = scaled ? ", %sa, %sb, %sc" : "";
+  auto product = [&](const std::string &of, const std::string &scale) {
+    return (scaled ? "nano.scaled_matmul %x, " + of + " scales(%k, " + scale + ")"
+                   : "nano.matmul %x, " + of) +
+           (transposeB ? " {transpose_b}" : "") + " : (tensor<" + a + ", tensor<" + b +
+           (scaled ? ", tensor<f32>, tensor<f32>" : "") + ") -> tensor<ROWSxCOLSxbf16>\n";
+  };
+  const std::string numbers = scaled ? ", memref<f32>, memref<f32>, memref<f32>" : "",
+                    arguments = scaled ? ", %k: tensor<f32>, %l: tensor<f32>, %m: tensor<f32>" : "";
+  return withSizes(R"(
+    step.program @p {
+      %a = step.buffer "a" : memref<)" +
+                       a + R"(
+      %b = step.buffer "b" : memref<)" +
+                       b + R"(
+      %c = step.buffer "c" : memref<)" +
+                       b + R"(
+      %d = step.buffer "bias" : memref<COLSxf32>
+      %sa = step.buffer "scale_a" : memref<f32>
+      %sb = step.buffer "scale_b" : memref<f32>
+      %sc = step.buffer "scale_c" : memref<f32>
+      %g = step.buffer "gate" : memref<ROWSxCOLSxbf16>
+      %u = step.buffer "up" : memref<ROWSxCOLSxbf16>
+      %y = step.buffer "y" : memref<ROWSxCOLSxbf16>
+      step.task ins(%d, %a, %b, %c)" +
+                       scales + ") outs(%y, %g, %u) : (memref<COLSxf32>, memref<" + a +
+                       ", memref<" + b + ", memref<" + b + numbers + R"()
+          -> (memref<ROWSxCOLSxbf16>, memref<ROWSxCOLSxbf16>, memref<ROWSxCOLSxbf16>) {
+      ^bb0(%e: tensor<COLSxf32>, %x: tensor<)" +
+                       a + ", %v: tensor<" + b + ", %w: tensor<" + b + arguments + R"():
+        %p = )" + product("%v", "%l") +
+                       "        %q = " + product("%w", "%m") + R"(
+        %gate = nano.cast %p : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %up = nano.cast %q : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %s = nano.sigmoid %gate : tensor<ROWSxCOLSxf32>
+        %silu = nano.mul %gate, %s : tensor<ROWSxCOLSxf32>
+        %h = nano.mul %silu, %up : tensor<ROWSxCOLSxf32>
+        %f = nano.broadcast %e dims [1] : tensor<COLSxf32> -> tensor<ROWSxCOLSxf32>
+        %i = nano.add %h, %f : tensor<ROWSxCOLSxf32>
+        %r = nano.cast %i : tensor<ROWSxCOLSxf32> -> tensor<ROWSxCOLSxbf16>
+        nano.yield %r, %p, %q : tensor<ROWSxCOLSxbf16>, tensor<ROWSxCOLSxbf16>, tensor<ROWSxCOLSxbf16>
+      }
+    })",
+                   {{"ROWS", sizes.rows}, {"COLS", sizes.columns}, {"INNER", sizes.inner}});
+}
+
 /// A product of 8 bits in f32. `turned`: its first factor lies transposed. `adds`: over what it is
 /// added to; without that, of factors of the other types and added to columns' numbers.
 std::string wideProgram(const Sizes &sizes, bool turned, bool adds) {
@@ -550,6 +601,20 @@ TEST(ProductKernel, TwoOperandsAndThreeResults) {
     SCOPED_TRACE(size.text());
     Product(twoOperandsProgram(size)).check(size.multiprocessors);
   }
+}
+
+TEST(ProductKernel, TwoProductsOfOneOperand) {
+  // Fewer rows and columns than a tile has of each product; several tiles a block, along columns
+  // and along rows; less than one step along the inner dimension, as many as the epilogue has
+  // pieces, up to twice as many, and more.
+  for (const Sizes &size : {Sizes{5, 8, 16, 2}, Sizes{272, 264, 512, 2}, Sizes{140, 200, 784, 132},
+                            Sizes{528, 136, 1040, 2}})
+    for (bool transposeB : {true, false}) {
+      SCOPED_TRACE(size.text() + (transposeB ? ", transposed" : ""));
+      Product(pairProgram(size, transposeB, /*scaled=*/false)).check(size.multiprocessors);
+    }
+  Product(pairProgram({140, 208, 272, 2}, /*transposeB=*/true, /*scaled=*/true))
+      .check(2, {ofShort, ofShort, ofShort});
 }
 
 TEST(ProductKernel, EightBitFactors) {

@@ -11,6 +11,16 @@ kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.pr
 
 // -----
 
+// expected-error @below {{two products with 2 scales: none or four}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [3, 4], others = [], results = [array<i64: 2>], added = [], second = 5 : i64>}
+
+// -----
+
+// expected-error @below {{two products with a sum of columns}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [], others = [], results = [array<i64: 2>], added = [], column_sum = 0 : i64, second = 5 : i64>}
+
+// -----
+
 // expected-error @below {{a product with a result that is no list of buffers}}
 kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [], others = [], results = [2], added = []>}
 

@@ -9,13 +9,16 @@ namespace nano {
 /// C [rows, columns] = A · B, where A is [rows, inner] or, transposed, [inner, rows], and B is
 /// [inner, columns] or, transposed, [columns, inner]; the last dimensions contiguous. A and B are
 /// of elements of two bytes, where A must not be transposed, or of one byte, where B has to be, and
-/// A may be if `isWide`. `sums`: whether the epilogue makes sums along rows.
+/// A may be if `isWide`. `sums`: whether the epilogue makes sums along rows. `products`: of how
+/// many matrices B with the same A; the epilogue ends two products at once, each of so many
+/// columns.
 struct MatmulShape {
   long long rows, columns, inner;
   bool transposeA, transposeB;
   int elementBytes;
   bool sums;
   bool isWide; ///< whether the epilogue gets f32, not bf16
+  int products = 1;
 };
 
 /// What one bulk load of an operand brings: so many columns of so many rows of the matrix.
@@ -24,7 +27,8 @@ struct TensorBox {
 };
 
 /// A pair of blocks, a cluster, makes two tiles that have their columns in common: each loads its
-/// own rows of A and half of B's part for both. Of a block's warpgroups two multiply, one warp of
+/// own rows of A and half of B's part for both. Of two products a tile has half as many columns of
+/// each, side by side. Of a block's warpgroups two multiply, one warp of
 /// the next one loads, and where an epilogue makes sums, two more do the epilogue: it computes
 /// much, which the warps that multiply would have to wait for.
 struct MatmulTiles {
@@ -74,7 +78,7 @@ struct MatmulLaunch {
 NANO_BOTH constexpr MatmulLaunch matmulLaunch(const MatmulShape &shape, long long multiprocessors) {
   using Tiles = MatmulTiles;
   const long long pairs = divideUp(shape.rows, Tiles::clusterBlocks * Tiles::rows) *
-                          divideUp(shape.columns, Tiles::columns);
+                          divideUp(shape.columns, Tiles::columns / shape.products);
   const long long most = multiprocessors < 2 ? 1 : multiprocessors / Tiles::clusterBlocks;
   const long long share = divideUp(pairs, most);
   return {Tiles::threads(shape.sums), Tiles::clusterBlocks * divideUp(pairs, share),

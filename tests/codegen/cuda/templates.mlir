@@ -194,6 +194,7 @@ step.program @scatter_transposed {
 // CHECK-NEXT:    using ElementB = nano::bf16;
 // CHECK-NEXT:    using Result = nano::bf16;
 // CHECK-NEXT:    static constexpr int rows = 49152, columns = 3072, inner = 768, blocks = 132, sums = 0;
+// CHECK-NEXT:    static constexpr int products = 1;
 // CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = false, addsColumns = false;
 // CHECK-NEXT:    nano::bf16 *y;
 // CHECK-NEXT:    const float *bias;
@@ -282,12 +283,13 @@ step.program @product {
 // CHECK-NEXT:    using ElementB = nano::f8e4m3;
 // CHECK-NEXT:    using Result = nano::bf16;
 // CHECK-NEXT:    static constexpr int rows = 3072, columns = 50304, inner = 768, blocks = 132, sums = 1;
+// CHECK-NEXT:    static constexpr int products = 1;
 // CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = true, addsColumns = false;
 // CHECK-NEXT:    const float *scale_a;
 // CHECK-NEXT:    const float *scale_b;
 // CHECK-NEXT:    nano::bf16 *p;
 // CHECK-NEXT:    float *[[SUMS:.*]];
-// CHECK-NEXT:    NANO_DEVICE float scale() const {
+// CHECK-NEXT:    NANO_DEVICE float scale(int) const {
 // CHECK-NEXT:      return nano::read(scale_a) * nano::read(scale_b);
 // CHECK-NEXT:    }
 // CHECK-NEXT:    struct Others {};
@@ -354,6 +356,7 @@ step.program @statistics {
 // CHECK-NEXT:    using ElementB = nano::f8e4m3;
 // CHECK-NEXT:    using Result = float;
 // CHECK-NEXT:    static constexpr int rows = 50304, columns = 768, inner = 4096, blocks = 132, sums = 0;
+// CHECK-NEXT:    static constexpr int products = 1;
 // CHECK-NEXT:    static constexpr bool transposeA = true, transposeB = true, addsColumns = false;
 // CHECK:         float *grad_w;
 // CHECK:         struct Others {};
@@ -410,6 +413,7 @@ step.program @apart {
 // IR-SAME:    column_sum = 1 : i64
 // CHECK-LABEL: // matmul_sum_
 // CHECK:         static constexpr int rows = 49152, columns = 3072, inner = 768, blocks = 132, sums = 0;
+// CHECK-NEXT:    static constexpr int products = 1;
 // CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = false, addsColumns = true;
 // CHECK:         NANO_DEVICE nano::Vec<float, 8> store(int row, int column,
 // CHECK:           const auto [[Y:.*]] = product * others.h.elements();
@@ -605,4 +609,49 @@ step.program @split {
   %wk = step.buffer "wk" : memref<256x1024xf32>
   step.matmul %k, %x into %wk {transpose_a} : memref<32768x256xbf16>, memref<32768x1024xbf16>, memref<256x1024xf32>
   step.matmul %q, %x into %wq {transpose_a} : memref<32768x1024xbf16>, memref<32768x1024xbf16>, memref<1024x1024xf32>
+}
+
+// -----
+
+// Two products of one operand: the kernel has a tensor map of each matrix B, and neighbours of both products end at once.
+// IR-LABEL: step.program @pair
+// IR:         kernel.func @matmul_sigmoid_mul_cast_
+// IR-SAME:    instantiates = #kernel.product<rows = 4096, columns = 256, inner = 512, transpose_a = false, transpose_b = true, blocks = 64, a = 0, b = 1, scales = [3, 4, 3, 5], others = [],
+// IR-SAME:      results = [array<i64: 6>, array<i64: 7>], added = [], second = 2 : i64, epilogue = @{{.*}}.epilogue>
+// CHECK-LABEL: // matmul_sigmoid_mul_cast_
+// CHECK:         static constexpr int rows = 4096, columns = 256, inner = 512, blocks = 64, sums = 0;
+// CHECK-NEXT:    static constexpr int products = 2;
+// CHECK:         NANO_DEVICE float scale(int product) const {
+// CHECK-NEXT:      return product == 0 ? nano::read(scale_x) * nano::read(scale_v) : nano::read(scale_x) *
+// CHECK-NEXT:          nano::read(scale_w);
+// CHECK:         NANO_DEVICE void store(int row, int column, const nano::Vec<nano::bf16, 8> &product,
+// CHECK-NEXT:                           const nano::Vec<nano::bf16, 8> &second,
+// CHECK-NEXT:                           const Others &, const Columns &) const {
+// CHECK-NEXT:      const auto mul = nano::sigmoidOfPower(nano::to<float>(product) * -1.442695f) *
+// CHECK-NEXT:          nano::to<float>(second);
+// CHECK-NEXT:      nano::store<8>(y + (row * 256 + column), nano::to<nano::bf16>(mul));
+// CHECK-NEXT:      nano::store<8>(up + (row * 256 + column), second);
+// CHECK:       const __grid_constant__ nano::TensorMaps<3> maps
+// CHECK:         nano::matmul(int(work.begin), maps.map[0], maps.map[1], maps.map[2], x);
+step.program @pair {
+  %x = step.buffer "x" : memref<4096x512xf8E4M3FN>
+  %v = step.buffer "v" : memref<256x512xf8E4M3FN>
+  %w = step.buffer "w" : memref<256x512xf8E4M3FN>
+  %sx = step.buffer "scale_x" : memref<f32>
+  %sv = step.buffer "scale_v" : memref<f32>
+  %sw = step.buffer "scale_w" : memref<f32>
+  %y = step.buffer "y" : memref<4096x256xbf16>
+  %u = step.buffer "up" : memref<4096x256xbf16>
+  step.task ins(%x, %v, %w, %sx, %sv, %sw) outs(%y, %u)
+      : (memref<4096x512xf8E4M3FN>, memref<256x512xf8E4M3FN>, memref<256x512xf8E4M3FN>, memref<f32>, memref<f32>, memref<f32>) -> (memref<4096x256xbf16>, memref<4096x256xbf16>) {
+  ^bb0(%a: tensor<4096x512xf8E4M3FN>, %b: tensor<256x512xf8E4M3FN>, %c: tensor<256x512xf8E4M3FN>, %k: tensor<f32>, %l: tensor<f32>, %m: tensor<f32>):
+    %p = nano.scaled_matmul %a, %b scales(%k, %l) {transpose_b} : (tensor<4096x512xf8E4M3FN>, tensor<256x512xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x256xbf16>
+    %q = nano.scaled_matmul %a, %c scales(%k, %m) {transpose_b} : (tensor<4096x512xf8E4M3FN>, tensor<256x512xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x256xbf16>
+    %f = nano.cast %p : tensor<4096x256xbf16> -> tensor<4096x256xf32>
+    %g = nano.cast %q : tensor<4096x256xbf16> -> tensor<4096x256xf32>
+    %s = nano.sigmoid %f : tensor<4096x256xf32>
+    %h = nano.mul %s, %g : tensor<4096x256xf32>
+    %r = nano.cast %h : tensor<4096x256xf32> -> tensor<4096x256xbf16>
+    nano.yield %r, %q : tensor<4096x256xbf16>, tensor<4096x256xbf16>
+  }
 }
