@@ -29,7 +29,8 @@ template <class S> struct SplitFactors {
   using ElementB = bf16;
   using Result = float;
   struct Others {};
-  static constexpr int inner = S::inner, sums = 0, copies = 0;
+  static constexpr int inner = S::inner, sums = 0, copies = 0, products = 1,
+                       cluster = MatmulTiles::clusterBlocks;
   static constexpr bool transposeA = true, transposeB = false, addsColumns = false;
 };
 

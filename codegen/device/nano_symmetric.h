@@ -25,7 +25,7 @@ template <class S> struct SymmetricFactors {
   using Result = bf16;
   struct Others {};
   static constexpr int rows = S::size, columns = S::size, inner = S::inner, blocks = S::blocks,
-                       sums = 0, copies = 0, products = 1;
+                       sums = 0, copies = 0, products = 1, cluster = MatmulTiles::clusterBlocks;
   static constexpr bool transposeA = S::transpose, transposeB = !S::transpose, addsColumns = false;
 };
 
