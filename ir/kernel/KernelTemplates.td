@@ -175,7 +175,7 @@ def Kernel_SplitAttr : Kernel_Entry<"Split", "split", "nano_split.h",
     Example: `#kernel.split<rows = [128, 64], columns = [64, 64], inner = 4096, blocks = 4, a = [0, 1], b = [2, 2], c = [3, 4], sums = [], counts = 5>`
   }];
   let errors = [{
-  const size_t products = rows.size();
+  const int64_t products = rows.size();
   if (columns.size() != products || a.size() != products || b.size() != products)
     return emitError() << "split products, " << products << " by their rows, with other numbers of columns or operands";
   if (c.size() + sums.size() != products || (!c.empty() && !sums.empty()))

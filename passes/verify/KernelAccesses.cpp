@@ -62,6 +62,15 @@ Place maskedPlaceOf(Operation *op) {
   return place;
 }
 
+/// The memory that a value shows through casts, where its indices mean the same.
+Value behindCasts(Value memory) {
+  for (auto view = memory.getDefiningOp<memref::CastOp>();
+       view && isa<MemRefType>(view.getSource().getType());
+       view = memory.getDefiningOp<memref::CastOp>())
+    memory = view.getSource();
+  return memory;
+}
+
 std::optional<Place> placeOf(Operation *op) {
   const auto place = [](auto access, int64_t length = 1) {
     return Place{access.getBase(), SmallVector<Value>(access.getIndices()), length};
@@ -81,8 +90,9 @@ std::optional<Place> placeOf(Operation *op) {
   else if (isa<vector::MaskedLoadOp, vector::MaskedStoreOp, vector::GatherOp, vector::ScatterOp>(
                op))
     found = maskedPlaceOf(op);
-  if (found && found->length < 1)
+  if (!found || found->length < 1)
     return std::nullopt;
+  found->memory = behindCasts(found->memory);
   return found;
 }
 
@@ -168,19 +178,11 @@ bool runsAlways(Operation *op, kernel::FuncOp kernel) {
   });
 }
 
-/// The sizes of the memory behind casts.
-ArrayRef<int64_t> sizesOf(Value memory) {
-  while (auto view = memory.getDefiningOp<memref::CastOp>())
-    memory = view.getSource();
-  return cast<MemRefType>(memory.getType()).getShape();
-}
-
 /// True of an argument of the kernel, or one of several: indices mean what they mean there.
 bool isArgument(Value memory) {
+  memory = behindCasts(memory);
   if (auto argument = dyn_cast<BlockArgument>(memory))
     return isa<kernel::FuncOp>(argument.getOwner()->getParentOp());
-  if (auto view = memory.getDefiningOp<memref::CastOp>())
-    return isArgument(view.getSource());
   auto choice = memory.getDefiningOp<arith::SelectOp>();
   return choice && isArgument(choice.getTrueValue()) && isArgument(choice.getFalseValue());
 }
@@ -213,7 +215,7 @@ void forEachIndex(
     const std::optional<Place> place = placeOf(op);
     if (!place || place->offsets || place->mask || !runsAlways(op, kernel))
       return;
-    const ArrayRef<int64_t> sizes = sizesOf(place->memory);
+    const ArrayRef<int64_t> sizes = cast<MemRefType>(place->memory.getType()).getShape();
     for (auto [dim, index] : llvm::enumerate(place->indices))
       if (!ShapedType::isDynamic(sizes[dim]))
         visit(op, index, sizes[dim], dim + 1 == sizes.size() ? place->length : 1);

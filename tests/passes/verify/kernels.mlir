@@ -99,6 +99,24 @@ module {
 
 // -----
 
+// Through a cast too, but no more than that.
+module {
+  module @kernels {
+    // expected-error @below {{may read argument 0, which it does not state}}
+    kernel.func @cast(write %y: memref<8xf32>, %scratch: memref<64xi8>, %begin: index, %end: index) {
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1.0 : f32
+      %any = memref.cast %y : memref<8xf32> to memref<?xf32>
+      memref.store %one, %any[%zero] : memref<?xf32>
+      %w = vector.load %y[%zero] : memref<8xf32>, vector<8xf32>
+      vector.store %w, %y[%zero] : memref<8xf32>, vector<8xf32>
+      kernel.return
+    }
+  }
+}
+
+// -----
+
 // A function that nobody knows may write what it is given.
 module {
   module @kernels {
