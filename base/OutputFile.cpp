@@ -86,9 +86,14 @@ Result<Place> placeOf(const std::string &path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
                                                          std::free);
   struct stat there = {};
-  // An open file that was removed has a path in /proc, and no other.
-  if (!real || ::stat(real.get(), &there) != 0 || !isSame(there, found))
+  if (!real || ::stat(real.get(), &there) != 0 || !isSame(there, found)) {
+    // Another process may have put a file of its own there meanwhile.
+    struct stat now = {};
+    if (::stat(path.c_str(), &now) != 0 || !isSame(now, found))
+      return placeOf(path);
+    // An open file that was removed has a path in /proc, and no other.
     return refuse("leads to a file without a name; give the name of a file");
+  }
   place.path = real.get();
   return place;
 }

@@ -143,7 +143,11 @@ TEST_F(KernelCodeTest, ManyProcessesShareACache) {
       for (int round = 0; round < 3; ++round) {
         Result<KernelCode> code = compile(plan);
         good &= code && code->cubins.size() == 2 && reported.empty();
+        if (!code)
+          std::cerr << code.error().message << "\n";
       }
+      for (const std::string &line : reported)
+        std::cerr << line << "\n";
       _exit(good ? 0 : 1);
     }
     children.push_back(child);

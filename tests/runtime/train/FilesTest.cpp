@@ -22,8 +22,10 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
+#include <thread>
 #include <tuple>
 #include <unistd.h>
+#include <vector>
 
 namespace nano {
 namespace {
@@ -62,6 +64,25 @@ std::string publish(const std::string &path, const std::string &text) {
   if (status)
     status = file->publish();
   return status ? "" : status.error().message;
+}
+
+TEST(Files, ManyWritersReplaceOneFile) {
+  ScratchDirectory scratch;
+  const std::string path = scratch / "shared";
+  auto replaceOften = [&] {
+    for (int i = 0; i < 500; ++i) {
+      Result<OutputFile> file = OutputFile::replace(path);
+      ASSERT_TRUE(file) << file.error().message;
+      ASSERT_TRUE(file->append("whole"));
+      const Status status = file->finish(OutputFile::Keep::IfNothingCrashes);
+      ASSERT_TRUE(status) << status.error().message;
+    }
+  };
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 4; ++i)
+    writers.emplace_back(replaceOften);
+  for (std::thread &writer : writers)
+    writer.join();
 }
 
 TEST(Files, ADeviceIsWrittenTo) {
