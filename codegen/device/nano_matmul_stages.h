@@ -9,6 +9,13 @@
 namespace nano {
 namespace hopper {
 
+/// What the stages ask of a product, for templates that store its sums by themselves.
+struct ProductAlone {
+  struct Others {};
+  static constexpr int sums = 0, copies = 0, products = 1, cluster = MatmulTiles::clusterBlocks;
+  static constexpr bool addsColumns = false;
+};
+
 /// The stages of a block: full when both operands' bytes have come, empty when all warps of all
 /// blocks of the cluster have read them, because each loads a share of B for all. Where other warps
 /// finish a warp's products, these are given when they are in shared memory, and taken when they

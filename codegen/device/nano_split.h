@@ -24,14 +24,12 @@ template <int Count> struct SplitResults {
 namespace hopper {
 
 /// The products as the templates of nano_matmul_stages.h know them.
-template <class S> struct SplitFactors {
+template <class S> struct SplitFactors : ProductAlone {
   using ElementA = bf16;
   using ElementB = bf16;
   using Result = float;
-  struct Others {};
-  static constexpr int inner = S::inner, sums = 0, copies = 0, products = 1,
-                       cluster = MatmulTiles::clusterBlocks;
-  static constexpr bool transposeA = true, transposeB = false, addsColumns = false;
+  static constexpr int inner = S::inner;
+  static constexpr bool transposeA = true, transposeB = false;
 };
 
 /// The parts of the cluster with that ticket.

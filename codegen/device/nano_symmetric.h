@@ -19,14 +19,12 @@ namespace nano {
 namespace hopper {
 
 /// The product as the templates of nano_matmul_stages.h know it.
-template <class S> struct SymmetricFactors {
+template <class S> struct SymmetricFactors : ProductAlone {
   using ElementA = bf16;
   using ElementB = bf16;
   using Result = bf16;
-  struct Others {};
-  static constexpr int rows = S::size, columns = S::size, inner = S::inner, blocks = S::blocks,
-                       sums = 0, copies = 0, products = 1, cluster = MatmulTiles::clusterBlocks;
-  static constexpr bool transposeA = S::transpose, transposeB = !S::transpose, addsColumns = false;
+  static constexpr int rows = S::size, columns = S::size, inner = S::inner, blocks = S::blocks;
+  static constexpr bool transposeA = S::transpose, transposeB = !S::transpose;
 };
 
 /// The squares of a block's cluster: begin, begin + step, … before end. What clusters make at one
