@@ -179,13 +179,6 @@ MatmulOperands CudaDevice::operandsOf(const plan::Matmul &matmul) const {
   return operands;
 }
 
-void CudaDevice::prepare(const plan::Matmul &matmul, Prepared &prepared) {
-  Result<std::unique_ptr<Product>> made = products->make(matmul, operandsOf(matmul));
-  if (!made)
-    throw Failure{made.error()};
-  prepared.product = std::move(*made);
-}
-
 /// Finds the parts. A set of one rank exchanges nothing: its parts are copies, as those of Shard.
 void CudaDevice::prepare(const plan::Exchange &exchange, Prepared &prepared) const {
   const Place place =

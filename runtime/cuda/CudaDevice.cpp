@@ -9,6 +9,7 @@
 #include "runtime/plan/Messages.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <thread>
 
@@ -119,6 +120,7 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
   const bool tunes = options.tune && communicator.rank() == 0;
   if (!tunes)
     shareTuning();
+  beginProducts();
   loadKernels(compiled.kernels);
   if (!compiled.draws.empty())
     draws.emplace(gpu, compiled.draws);
@@ -126,12 +128,11 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
   for (const plan::Program &program : plan.programs)
     prepareProgram(program);
   phases.end("programs");
-  beginProducts();
   if (tunes || options.trace)
     fillWithNoise();
   // What follows measures products, or looks up what is known of them.
-  if (makingProducts.valid() && (tunes || options.trace || hasCandidates(plan)))
-    makingProducts.get();
+  if (tunes || options.trace || hasCandidates(plan))
+    takeProducts();
   if (options.trace)
     measuredRates =
         measureRates(gpu, products.get(), arena, plan.arenaBytes, workspaceOf(0), streams[0]);
@@ -157,27 +158,62 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
 }
 
 /// Has cuBLASLt choose the algorithms of all products and load their code, beside what comes before
-/// the first run: clearing the memory and filling the states.
+/// the first run: loading the kernels, clearing the memory and filling the states.
 void CudaDevice::beginProducts() {
   if (!products)
     return;
-  CUstream aside = gpu.makeStream();
-  makingProducts = std::async(std::launch::async, [this, aside] {
-                     gpu.activate();
-                     for (const plan::Program &program : plan.programs) {
-                       std::vector<Prepared> &commands = programs.at(program.name).commands;
-                       for (size_t i = 0; i < commands.size(); ++i)
-                         if (const auto *matmul = commands[i].command->as<plan::Matmul>())
-                           try {
-                             const size_t before = products->distinct();
-                             prepare(*matmul, commands[i]);
-                             if (products->distinct() > before)
-                               loadCode(*commands[i].product, aside);
-                           } catch (const Failure &failure) {
-                             throw Failure{plan::inCommand(plan, program, i, failure.error)};
-                           }
-                     }
-                   }).share();
+  std::vector<CUstream> aside(productLoaders);
+  for (CUstream &stream : aside)
+    stream = gpu.makeStream();
+  makingProducts =
+      std::async(std::launch::async, [this, aside] {
+        gpu.activate();
+        productPhases = Phases();
+        std::vector<const Product *> distinct;
+        for (const plan::Program &program : plan.programs)
+          for (const Command &command : program.commands)
+            if (const auto *matmul = command.as<plan::Matmul>()) {
+              const size_t before = products->distinct();
+              Result<std::unique_ptr<Product>> product =
+                  products->make(*matmul, operandsOf(*matmul));
+              if (!product)
+                throw Failure{plan::inCommand(
+                    plan, program, size_t(&command - program.commands.data()), product.error())};
+              if (products->distinct() > before)
+                distinct.push_back(product->get());
+              madeProducts.push_back(std::move(*product));
+            }
+        productPhases.end("choosing_aside");
+        std::atomic<size_t> next = 0;
+        std::vector<std::future<void>> loading;
+        for (CUstream stream : aside)
+          loading.push_back(std::async(std::launch::async, [&, stream] {
+            gpu.activate();
+            for (size_t i = next++; i < distinct.size(); i = next++)
+              loadCode(*distinct[i], stream);
+          }));
+        for (std::future<void> &each : loading)
+          each.get();
+        productPhases.end("loading_aside");
+      }).share();
+}
+
+/// Waits for the products, gives each command its own, and throws what is wrong with one.
+void CudaDevice::takeProducts() {
+  if (!makingProducts.valid())
+    return;
+  makingProducts.get();
+  if (madeProducts.empty())
+    return;
+  for (const auto &[name, milliseconds] : productPhases.milliseconds())
+    phases.add(name, std::chrono::duration_cast<Phases::Clock::duration>(
+                         std::chrono::duration<double, std::milli>(milliseconds)));
+  auto product = madeProducts.begin();
+  for (const plan::Program &program : plan.programs)
+    for (Prepared &prepared : programs.at(program.name).commands)
+      if (prepared.command->is<plan::Matmul>())
+        prepared.product = std::move(*product++);
+  madeProducts.clear();
 }
 
 /// Whoever runs, measures or asks about products waits for them, and hears what is wrong with one.
@@ -185,7 +221,7 @@ void CudaDevice::endProducts() {
   if (!makingProducts.valid())
     return;
   const Phases::Clock::time_point begin = Phases::Clock::now();
-  makingProducts.get();
+  takeProducts();
   phases.add("products", Phases::Clock::now() - begin);
 }
 

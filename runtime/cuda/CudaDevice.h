@@ -124,6 +124,8 @@ private:
 
   /// Marks behind the last command, between which nothing happens.
   static constexpr size_t spareMarks = 8;
+  /// Threads that have the driver load code of products.
+  static constexpr size_t productLoaders = 4;
 
   CudaDevice(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options,
              const Apis &apis, const Placement &placement, Phases startTimes);
@@ -146,9 +148,9 @@ private:
   void prepareCandidates(const plan::Program &program, Prepared &prepared);
   MatmulOperands operandsOf(const plan::Matmul &matmul) const;
   void beginProducts();
+  void takeProducts();
   void endProducts();
   void loadCode(const Product &product, CUstream stream) const;
-  void prepare(const plan::Matmul &matmul, Prepared &prepared);
   void prepare(const plan::Exchange &exchange, Prepared &prepared) const;
   struct OpenProduct;
   /// Measures algorithms of the products that have no choice yet, and takes the best.
@@ -256,6 +258,8 @@ private:
   std::vector<CUdeviceptr> spare; ///< memory for copies
   double powerLimit = 0;          ///< watts, where choices were measured with the board at it
   double heldSeconds = 0;         ///< spent on counting joules of candidates
+  std::vector<std::unique_ptr<Product>> madeProducts; ///< of Matmul commands, program after program
+  Phases productPhases;                               ///< of making them
   /// While products are made, nobody else touches them, nor `products`. The first member to go,
   /// which waits for the end.
   std::shared_future<void> makingProducts;
