@@ -14,12 +14,14 @@
 // takes it. So the weight gets
 // rows of zeros, element-wise ops on the result go on with the columns that these give, and what is
 // not element-wise sees a slice. A cross-entropy sees all columns, those beyond the weight's at
-// -1e30: their weights and gradients are exactly zero.
+// -1e30: their weights and gradients are exactly zero. So does what combines the columns: a sum
+// sees zeros there, a maximum or log-sum-exp -∞.
 //
 // It runs before differentiation, which then finds aligned products backward too.
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
+#include "ir/graph/ReduceOps.h"
 #include "ir/graph/ScaledOps.h"
 #include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
@@ -30,6 +32,7 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <limits>
 #include <numeric>
 
 namespace nano {
@@ -45,11 +48,6 @@ namespace {
 
 /// What a logit that no token has is set to: far below all others, and finite in what follows.
 constexpr double noLogit = -1e30;
-
-/// A value [T, columns] that is the first columns of `wide`.
-struct Widened {
-  Value narrow, wide;
-};
 
 class Aligner {
 public:
@@ -102,63 +100,101 @@ private:
     OpBuilder builder(product);
     GraphBuilder g(builder, product.getLoc());
     RankedTensorType type = tensorType(product.getResult());
-    const int64_t columns = type.getDimSize(1);
+    columns = type.getDimSize(1);
     wideColumns = int64_t(llvm::alignTo(columns, wanted));
     Value rows = g.withZeros(product.getB(), 0, wideColumns - columns);
     auto wide = cast<MatmulOp>(builder.clone(*product));
     wide.getBMutable().assign(rows);
     wide.getResult().setType(type.clone({type.getDimSize(0), wideColumns}));
-    SmallVector<Widened> narrow{{product.getResult(), wide.getResult()}};
-    for (size_t i = 0; i < narrow.size(); ++i)
-      goOn(narrow[i], columns, narrow);
+    wideOf.clear();
+    slices.clear();
+    wideOf[product] = isReduced(product) ? masked(builder, wide, 0, product.getLoc()) : Value(wide);
+    // In the block's order, so that all wide operands of an op are there before it.
+    SmallVector<Operation *> replaced{product};
+    for (Operation *op = product->getNextNode(); op; op = op->getNextNode())
+      if (llvm::any_of(op->getOperands(), [&](Value operand) { return wideOf.contains(operand); }))
+        if (!goOn(op))
+          replaced.push_back(op);
     // Each behind what it reads: the last ones have no users any more.
-    for (Widened value : llvm::reverse(narrow))
-      value.narrow.getDefiningOp()->erase();
+    for (Operation *op : llvm::reverse(replaced))
+      op->erase();
   }
 
-  /// Lets the users of a narrow value read the wide one: element-wise ops become wide, and join
-  /// `narrow`; a cross-entropy reads masked columns; others a slice.
-  void goOn(Widened value, int64_t columns, SmallVectorImpl<Widened> &narrow) {
-    Value slice;
-    const llvm::SetVector<Operation *> users(value.narrow.user_begin(), value.narrow.user_end());
-    for (Operation *user : users) {
-      OpBuilder builder(user);
-      if (Operation *wide = widened(builder, user, value)) {
-        narrow.push_back({user->getResult(0), wide->getResult(0)});
-        continue;
+  static bool overColumns(ReduceOp reduce) { return llvm::is_contained(reduce.getDims(), 1); }
+
+  /// Whether numbers of all columns are combined behind element-wise ops. What those columns that
+  /// the weight does not have give is masked there, forward and backward; but what an element-wise
+  /// op makes of them may overflow, and its derivative times the masked gradient, which is zero,
+  /// were NaN. So the product's own columns are masked too, which stops it.
+  static bool isReduced(MatmulOp product) {
+    llvm::SmallSetVector<Operation *, 16> reached;
+    reached.insert(product);
+    for (size_t i = 0; i < reached.size(); ++i)
+      for (Operation *user : reached[i]->getUsers()) {
+        if (auto reduce = dyn_cast<ReduceOp>(user); reduce && overColumns(reduce))
+          return true;
+        if (user->hasTrait<ElementwiseOp>())
+          reached.insert(user);
       }
-      auto loss = dyn_cast<CrossEntropyOp>(user);
-      if (loss && loss.getLogits() == value.narrow) {
-        loss.getLogitsMutable().assign(masked(builder, value.wide, columns, user->getLoc()));
-        continue;
-      }
-      if (!slice) {
-        OpBuilder behind(value.wide.getContext());
-        behind.setInsertionPointAfterValue(value.wide);
-        slice =
-            SliceOp::create(behind, value.wide.getLoc(), value.narrow.getType(), value.wide, 1, 0);
-      }
-      user->replaceUsesOfWith(value.narrow, slice);
+    return false;
+  }
+
+  /// Lets an op that reads narrow values read wide ones: an element-wise op becomes wide; a
+  /// cross-entropy, or what combines the columns, reads masked ones; any other a slice. False: the
+  /// wide one stands in the place of this, which has no users that are not yet looked at.
+  bool goOn(Operation *op) {
+    OpBuilder builder(op);
+    if (Operation *wide = widened(builder, op)) {
+      wideOf[op->getResult(0)] = wide->getResult(0);
+      return false;
     }
+    auto loss = dyn_cast<CrossEntropyOp>(op);
+    if (loss && wideOf.contains(loss.getLogits()))
+      loss.getLogitsMutable().assign(
+          masked(builder, wideOf[loss.getLogits()], noLogit, op->getLoc()));
+    auto reduce = dyn_cast<ReduceOp>(op);
+    if (reduce && overColumns(reduce))
+      reduce.getXMutable().assign(masked(
+          builder, wideOf[reduce.getX()],
+          reduce.getCombiner() == Combiner::sum ? 0 : -std::numeric_limits<double>::infinity(),
+          op->getLoc()));
+    for (OpOperand &operand : op->getOpOperands())
+      if (wideOf.contains(operand.get()))
+        operand.set(slice(operand.get()));
+    return true;
   }
 
-  Value masked(OpBuilder &builder, Value logits, int64_t columns, Location location) {
+  Value slice(Value narrow) {
+    Value &slice = slices[narrow];
+    if (!slice) {
+      Value wide = wideOf[narrow];
+      OpBuilder behind(wide.getContext());
+      behind.setInsertionPointAfterValue(wide);
+      slice = SliceOp::create(behind, wide.getLoc(), narrow.getType(), wide, 1, 0);
+    }
+    return slice;
+  }
+
+  /// The wide value, with `other` in the columns that the weight does not have.
+  Value masked(OpBuilder &builder, Value wide, double other, Location location) {
     GraphBuilder g(builder, location);
-    RankedTensorType type = tensorType(logits);
+    RankedTensorType type = tensorType(wide);
     Type integers = type.clone(builder.getI32Type());
     Value column = IotaOp::create(builder, location, integers, 1);
-    return g.select(Predicate::lt, column, g.constant(double(columns), integers), logits,
-                    g.constant(noLogit, type));
+    return g.select(Predicate::lt, column, g.constant(double(columns), integers), wide,
+                    g.constant(other, type));
   }
 
-  /// The op on all columns, or null when it is none that can be: it is element-wise, and its other
-  /// operands are constants or repeat along the columns.
-  Operation *widened(OpBuilder &builder, Operation *op, Widened value) {
+  /// The op on all columns, or null when it is none that can be: it is element-wise, and its
+  /// operands are wide, constants, numbers of rows or columns, or repeat along the columns.
+  Operation *widened(OpBuilder &builder, Operation *op) {
     if (!op->hasTrait<ElementwiseOp>() || op->getNumResults() != 1)
       return nullptr;
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) {
-      Value wide = operand == value.narrow ? value.wide : widenedOperand(builder, operand);
+      Value wide = wideOf.lookup(operand);
+      if (!wide)
+        wide = widenedOperand(builder, operand);
       if (!wide)
         return nullptr;
       operands.push_back(wide);
@@ -173,7 +209,7 @@ private:
     Operation *op = operand.getDefiningOp();
     auto repeated = dyn_cast_if_present<BroadcastOp>(op);
     const bool repeats = repeated && !llvm::is_contained(repeated.getDims(), 1);
-    if (!repeats && !isa_and_present<ConstantOp>(op))
+    if (!repeats && !isa_and_present<ConstantOp, IotaOp>(op))
       return nullptr;
     Operation *wide = builder.clone(*op);
     wide->getResult(0).setType(withColumns(operand.getType()));
@@ -187,7 +223,10 @@ private:
 
   ProgramOp function;
   const int64_t multiple;
-  int64_t wideColumns = 0; ///< of the product at hand
+  // Of the product at hand:
+  int64_t columns = 0, wideColumns = 0;
+  llvm::DenseMap<Value, Value> wideOf; ///< by values [T, columns], which are its first columns
+  llvm::DenseMap<Value, Value> slices; ///< those columns, by the same values
 };
 
 struct AlignProducts : public nano::impl::AlignProductsBase<AlignProducts> {

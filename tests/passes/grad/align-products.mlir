@@ -27,7 +27,39 @@ nano.program @loss(%x: tensor<16x32xbf16>, %w: tensor<101x32xbf16>, %b: tensor<1
 
 // -----
 
-// A result of the program, a sum over the columns and a number for each column see a slice.
+// Other sums over the columns see neutral elements there, and two numbers of the product meet in one op. As such chains may overflow where the weight has no rows, the product's own columns are
+// masked too.
+// CHECK-LABEL: nano.program @combined
+// CHECK: %[[P:.*]] = nano.matmul {{.*}} -> tensor<16x128xf32>
+// CHECK-DAG: %[[ZEROS:.*]] = nano.constant 0.000000e+00 : tensor<16x128xf32>
+// CHECK: %[[Z:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[P]], %[[ZEROS]] : tensor<16x128xi32>, tensor<16x128xf32>
+// CHECK: %[[NONE:.*]] = nano.constant 0xFFF0000000000000 : tensor<16x128xf32>
+// CHECK: %[[M:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[Z]], %[[NONE]]
+// CHECK: %[[S:.*]] = nano.reduce logsumexp %[[M]] dims [1]
+// CHECK: %[[R:.*]] = nano.broadcast %[[S]] dims [0] : tensor<16xf32> -> tensor<16x128xf32>
+// CHECK: %[[D:.*]] = nano.sub %[[Z]], %[[R]]
+// CHECK: %[[J:.*]] = nano.iota 1 : tensor<16x128xi32>
+// CHECK: %[[T:.*]] = nano.select eq, %[[J]], %{{.*}}, %[[D]], %[[Z]] : tensor<16x128xi32>, tensor<16x128xf32>
+// CHECK: %[[PART:.*]] = nano.slice %[[T]] dim 1 at 0 : tensor<16x128xf32> -> tensor<16x101xf32>
+// CHECK: %[[N:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[T]], %{{.*}}
+// CHECK: nano.reduce sum %[[N]] dims [1]
+// CHECK: nano.reduce sum %[[PART]] dims [0]
+nano.program @combined(%x: tensor<16x32xf32>, %w: tensor<101x32xf32>, %t: tensor<16xi32>) -> (tensor<16xf32>, tensor<101xf32>) {
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<16x32xf32>, tensor<101x32xf32>) -> tensor<16x101xf32>
+  %s = nano.reduce logsumexp %z dims [1] : tensor<16x101xf32> -> tensor<16xf32>
+  %r = nano.broadcast %s dims [0] : tensor<16xf32> -> tensor<16x101xf32>
+  %d = nano.sub %z, %r : tensor<16x101xf32>
+  %j = nano.iota 1 : tensor<16x101xi32>
+  %c = nano.broadcast %t dims [0] : tensor<16xi32> -> tensor<16x101xi32>
+  %v = nano.select eq, %j, %c, %d, %z : tensor<16x101xi32>, tensor<16x101xf32>
+  %n = nano.reduce sum %v dims [1] : tensor<16x101xf32> -> tensor<16xf32>
+  %m = nano.reduce sum %v dims [0] : tensor<16x101xf32> -> tensor<101xf32>
+  nano.return %n, %m : tensor<16xf32>, tensor<101xf32>
+}
+
+// -----
+
+// A result of the program and a number for each column see a slice.
 // CHECK-LABEL: nano.program @slices
 // CHECK: %[[P:.*]] = nano.matmul {{.*}} -> tensor<16x128xbf16>
 // CHECK: %[[S:.*]] = nano.slice %[[P]] dim 1 at 0 : tensor<16x128xbf16> -> tensor<16x101xbf16>

@@ -1,0 +1,27 @@
+// Losses of one's own over a vocabulary that no unit of 16 bytes divides, from logits far below 0.
+#include "models/optimizers.h"
+
+using namespace nano::frontend;
+
+NANO_MODEL {
+  const int64_t T = 64, V = 257;
+  const int kind = hyper("loss", {"taken", "smoothed", "entropy"}, "of which form");
+  const auto dtype = hyper("dtype", {f32, bf16}, "what is computed in");
+  const auto group = adam("all", {.lr = 0.02});
+  const Tensor table = param("table", {V, 64}, f32, normal(0, 1), group);
+  const Tensor head = param("head", {V, 64}, f32, normal(0, 0.1), group);
+  auto loss = [&](Tensor tokens, Tensor targets) {
+    const Tensor z = cast(linear(cast(table[tokens], dtype), head), f32) - 200;
+    const Tensor sums = logSumExp(z, -1); // [T, 1]
+    if (kind == 0)
+      return reshape(sums - takeAlong(z, reshape(targets, {T, 1})), {T});
+    if (kind == 1)
+      return 0.9 * crossEntropy(z, targets) + 0.1 * reshape(sums - mean(z, -1), {T}) +
+             1e-4 * square(reshape(sums, {T}));
+    const Tensor p = exp(z - sums);
+    return crossEntropy(z, targets) + 0.1 * reshape(sum(p * (z - sums), -1), {T});
+  };
+  training({.vocabSize = V, .eosToken = 256, .globalBatch = 4 * T, .numIterations = 40});
+  train(T, Loss::mean, loss);
+  validate(T, Loss::mean, loss);
+}
