@@ -116,7 +116,7 @@ def Nano_SigmoidOp : Nano_UnaryOp<"sigmoid", "logistic function", "y = 1/(1 + e�
 def Nano_LogOp : Nano_UnaryOp<"log", "natural logarithm", "y = ln x", " NaN below zero."> {
   let meaning = "std::log(x)";
   let derivative = "g.div(dy, x)";
-  let facts = ".op = \"math.log\", .device = \"log\", .word = \"log\", .cost = 20, .flops = 20, .isOfPositive = true";
+  let facts = ".op = \"math.log\", .device = \"log\", .word = \"log\", .cost = 20, .flops = 20, .above = 0";
 }
 def Nano_ExpOp : Nano_UnaryOp<"exp", "exponential", "y = eˣ"> {
   let meaning = "std::exp(x)";
@@ -126,14 +126,14 @@ def Nano_ExpOp : Nano_UnaryOp<"exp", "exponential", "y = eˣ"> {
 def Nano_SqrtOp : Nano_UnaryOp<"sqrt", "square root", "y = √x", " NaN below zero."> {
   let meaning = "std::sqrt(x)";
   let derivative = "g.div(g.mul(dy, 0.5), y)";
-  let facts = ".op = \"math.sqrt\", .device = \"sqrt\", .word = \"sqrt\", .cost = 8, .flops = 2, .specials = 1, .isOfPositive = true, .isApproximatedWhereNarrow = true";
+  let facts = ".op = \"math.sqrt\", .device = \"sqrt\", .word = \"sqrt\", .cost = 8, .flops = 2, .specials = 1, .above = 0, .isApproximatedWhereNarrow = true";
 }
 // dx = −dy·y/2x. With y³ in place of y/x the rounding of y would count three times; here a norm x·rsqrt(mean(x²) + ε), whose derivatives both
 // have the factor y, takes what lies along x away as exactly as it knows mean(x²) + ε, whatever y's rounding.
 def Nano_RsqrtOp : Nano_UnaryOp<"rsqrt", "reciprocal square root", "y = 1/√x", " NaN below zero."> {
   let meaning = "1 / std::sqrt(x)";
   let derivative = "g.div(g.mul(g.mul(dy, -0.5), y), x)";
-  let facts = ".op = \"math.rsqrt\", .device = \"rsqrt\", .cost = 8, .flops = 2, .specials = 1, .isOfPositive = true";
+  let facts = ".op = \"math.rsqrt\", .device = \"rsqrt\", .cost = 8, .flops = 2, .specials = 1, .above = 0";
 }
 
 /// A function of two floats, likewise, of which `binaryFunctions` tells (BinaryFunctions.h).

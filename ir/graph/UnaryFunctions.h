@@ -25,8 +25,8 @@ struct FunctionTraits {
   /// Results lie in [low, high].
   double low = -std::numeric_limits<double>::infinity(),
          high = std::numeric_limits<double>::infinity();
-  /// It is for positive arguments.
-  bool isOfPositive = false;
+  /// It is for arguments above this number.
+  double above = -std::numeric_limits<double>::infinity();
   /// The result is the argument, up to the sign, or a number that every type has: nothing is
   /// rounded.
   bool isExact = false;

@@ -115,7 +115,12 @@ double awayFromZero(double x) { return x < 0 ? x - 0.5 : x + 0.5; }
 /// A function of one number, of arguments that it is for, away from 0, where some have kinks.
 Generator unary(const UnaryFunction &function) {
   return [&function](Instance &in) {
-    Value x = in.operand(in.floatType(), function.traits.isOfPositive ? positive : awayFromZero);
+    const double above = function.traits.above;
+    RankedTensorType type = in.floatType();
+    TensorValue arguments = TensorValue::normal(type, in.random);
+    for (double &x : arguments.data)
+      x = std::isfinite(above) ? above + positive(x) : awayFromZero(x);
+    Value x = in.operand(type, std::move(arguments));
     OperationState state(in.location, function.op, x, x.getType());
     in.op = in.builder.create(state);
   };
