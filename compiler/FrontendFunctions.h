@@ -22,6 +22,8 @@ inline Tensor ceil(const At &x) { return elementwise("ceil", x); }
 /// To the nearest, the even one of two.
 inline Tensor round(const At &x) { return elementwise("round", x); }
 inline Tensor erf(const At &x) { return elementwise("erf", x); }
+/// ln(1 + x), as exact near 0 as elsewhere: ln(1 − p) of a small p is log1p(-p).
+inline Tensor log1p(const At &x) { return elementwise("log1p", x); }
 /// ln(eᵃ + eᵇ), without overflow.
 inline Tensor logAddExp(const Operand &a, const Operand &b) {
   return elementwise("logAddExp", a, b);

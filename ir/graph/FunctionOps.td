@@ -118,6 +118,12 @@ def Nano_LogOp : Nano_UnaryOp<"log", "natural logarithm", "y = ln x", " NaN belo
   let derivative = "g.div(dy, x)";
   let facts = ".op = \"math.log\", .device = \"log\", .word = \"log\", .cost = 20, .flops = 20, .above = 0";
 }
+def Nano_Log1pOp : Nano_UnaryOp<"log1p", "natural logarithm of one more", "y = ln(1 + x)",
+    " It is as exact near 0 as elsewhere. −∞ at −1, NaN below."> {
+  let meaning = "std::log1p(x)";
+  let derivative = "g.div(dy, g.add(x, g.constant(1, x.getType())))";
+  let facts = ".word = \"log1p\", .cost = 30, .flops = 28, .specials = 1, .above = -1";
+}
 def Nano_ExpOp : Nano_UnaryOp<"exp", "exponential", "y = eˣ"> {
   let meaning = "std::exp(x)";
   let derivative = "g.mul(dy, y)";

@@ -182,6 +182,14 @@ Value sign(VectorOps &v, Value x) {
   return v.select(v.compare(graph::Predicate::gt, x, zero), v.f32(1.0), negative);
 }
 
+/// ln s of s = 1 + x, with what that rounds away, over s, added to it, which small x would not
+/// reach. Where s is 0 or infinite that is no number, and ln s is all.
+Value log1p(VectorOps &v, Value x) {
+  Value one = v.f32(1.0), sum = v.addf(one, x), rest = v.subf(x, v.subf(sum, one));
+  Value y = v.log(sum), more = v.divf(rest, sum);
+  return v.select(v.compare(graph::Predicate::eq, more, more), v.addf(y, more), y);
+}
+
 /// The larger one, and ln(1 + t) of t = e^(smaller − larger): with what 1 + t rounds away added to
 /// the logarithm, which small t would not reach.
 Value logAddExp(VectorOps &v, Value a, Value b) {
@@ -211,6 +219,7 @@ struct FunctionCode {
 constexpr FunctionCode codes[] = {
     {"nano.exp", [](VectorOps &v, Value x) { return v.exp(x); }},
     {"nano.log", [](VectorOps &v, Value x) { return v.log(x); }},
+    {"nano.log1p", log1p},
     {"nano.tanh", [](VectorOps &v, Value x) { return v.tanh(x); }},
     {"nano.erf", erf},
     {"nano.normalcdf", normalCdf},

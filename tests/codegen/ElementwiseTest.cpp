@@ -90,7 +90,8 @@ INSTANTIATE_TEST_SUITE_P(Registered, UnaryFunctions, testing::ValuesIn(allFuncti
 TEST(UnaryFunctions, TreatNaNAndInfinitiesAsTheirOpsSay) {
   const double infinity = std::numeric_limits<double>::infinity();
   const std::vector<double> arguments = {infinity, -infinity, std::nan(""), 0};
-  for (const char *name : {"erf", "normalcdf", "sign", "abs", "floor", "ceil", "round", "tanh"}) {
+  for (const char *name :
+       {"erf", "normalcdf", "sign", "abs", "floor", "ceil", "round", "tanh", "log1p"}) {
     const std::string tensor = "tensor<4xf32>";
     const std::string text = taskText({"4xf32"}, {"4xf32"},
                                       std::string("    %y = nano.") + name + " %a0 : " + tensor +

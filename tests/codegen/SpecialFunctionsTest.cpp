@@ -1,4 +1,4 @@
-// exp, log, tanh, sigmoid, sin, cos, sqrt, rsqrt of generated kernels against libm in double
+// exp, log, log1p, tanh, sigmoid, sin, cos, sqrt, rsqrt of generated kernels against libm in double
 // precision: relative error at most 2e-7 over the ranges where results are normal numbers (sin,
 // cos: absolute error, for |x| ≤ 5e4); and what they make of NaN, infinities and zeros.
 #include "tests/codegen/TaskRunner.h"
@@ -90,6 +90,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Function{"exp", [](double x) { return std::exp(x); }, -1, 1, true},
                     Function{"log", [](double x) { return std::log(x); }, 1e-38, 3e38, true},
                     Function{"log", [](double x) { return std::log(x); }, 0.4, 2.5},
+                    Function{"log1p", [](double x) { return std::log1p(x); }, -0.999, 0.999, true},
+                    Function{"log1p", [](double x) { return std::log1p(x); }, 0.4, 3e38, true},
+                    Function{"log1p", [](double x) { return std::log1p(x); }, -0.999999, 4},
                     Function{"tanh", [](double x) { return std::tanh(x); }, -12, 12},
                     Function{"tanh", [](double x) { return std::tanh(x); }, -2, 2, true},
                     Function{"sigmoid", sigmoid, -85, 85}, Function{"sigmoid", sigmoid, -4, 4},
@@ -118,6 +121,12 @@ TEST(SpecialFunctions, TreatExceptionalArgumentsAsLibmDoes) {
       {"log", -1, nan},
       {"log", nan, nan},
       {"log", 1, 0},
+      {"log1p", infinity, infinity},
+      {"log1p", -1, -infinity},
+      {"log1p", -2, nan},
+      {"log1p", -infinity, nan},
+      {"log1p", nan, nan},
+      {"log1p", 0, 0},
       {"tanh", infinity, 1},
       {"tanh", -infinity, -1},
       {"tanh", nan, nan},
@@ -142,7 +151,8 @@ TEST(SpecialFunctions, TreatExceptionalArgumentsAsLibmDoes) {
       {"rsqrt", nan, nan},
   };
   for (int64_t lanes : TaskRunner::lanes())
-    for (const char *op : {"exp", "log", "tanh", "sigmoid", "sin", "cos", "sqrt", "rsqrt"}) {
+    for (const char *op :
+         {"exp", "log", "log1p", "tanh", "sigmoid", "sin", "cos", "sqrt", "rsqrt"}) {
       std::vector<double> inputs;
       for (const Case &one : cases)
         inputs.push_back(one.x);

@@ -79,6 +79,12 @@ CASES = {
     ),
     "geluTanh": ("return sum(geluTanh(x) * w, -1)", lambda x, w, t: dot(map(gelu_tanh, x), w)),
     "erf": ("return sum(erf(x) * w, -1)", lambda x, w, t: dot(map(math.erf, x), w)),
+    "log1p": (
+        "return sum((log1p(x * x) + 100.0 * log1p(-0.001 * sigmoid(x))) * w, -1)",
+        lambda x, w, t: dot(
+            [math.log1p(v * v) + 100 * math.log1p(-0.001 / (1 + math.exp(-v))) for v in x], w
+        ),
+    ),
     "logAddExp": (
         "return sum(logAddExp(x, w) + 0.5 * logAddExp(40.0 * x, 1.0), -1)",
         lambda x, w, t: math.fsum(
