@@ -95,7 +95,8 @@ std::vector<TensorValue> interpretTask(step::TaskOp task, llvm::ArrayRef<TensorV
 /// For TaskRunner::make: the kernel of a task of elements or rows.
 mlir::LogicalResult emitRow(kernels::KernelFrame &frame);
 
-/// The largest of |actual − expected| / (1 + |expected|).
+/// The largest of |actual − expected| / (1 + |expected|); NaN where one of them is and the other is
+/// not.
 double largestError(const TensorValue &actual, const TensorValue &expected);
 
 } // namespace nano::test
