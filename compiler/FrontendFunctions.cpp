@@ -185,6 +185,17 @@ Tensor columnOf(const Tensor &rank, Line at) {
 }
 } // namespace
 
+namespace {
+/// x of at least one dimension as a matrix of its rows.
+Value matrixOf(Value x, Line at) {
+  const ArrayRef<int64_t> shape = typeOf(x).getShape();
+  int64_t rows = 1;
+  for (int64_t size : shape.drop_back())
+    rows *= size;
+  return Recorder::current().reshape(x, {rows, shape.back()}, at);
+}
+} // namespace
+
 Tensor argsort(const At &x) {
   Recorder &recorder = Recorder::current();
   const Value value = recorder.value(x, "argsort");
@@ -192,13 +203,21 @@ Tensor argsort(const At &x) {
   if (const DType element = dtypeOf(value);
       type.getRank() == 0 || (element != f32 && element != bf16 && element != i32))
     fail(x.at, fmt::format("argsort: takes rows of f32, bf16 or i32, not {}", describe(value)));
-  int64_t rows = 1;
-  for (int64_t size : type.getShape().drop_back())
-    rows *= size;
-  const Value flat = recorder.reshape(value, {rows, type.getShape().back()}, x.at);
+  const Value flat = matrixOf(value, x.at);
   const Value order =
       recorder.op<graph::ArgsortOp>(x.at, typeOf(flat).clone(recorder.elementType(i32)), flat);
   return recorder.handle(recorder.reshape(order, type.getShape(), x.at));
+}
+
+Tensor sparsemax(const At &x) {
+  Recorder &recorder = Recorder::current();
+  const Value value = floats(x, "sparsemax", /*hasRows=*/true);
+  const ArrayRef<int64_t> shape = typeOf(value).getShape();
+  if (shape.back() > int64_t(1) << 24)
+    fail(x.at, fmt::format("sparsemax: {} columns; at most 2^24 are counted", shape.back()));
+  const Value flat = matrixOf(value, x.at);
+  const Value y = recorder.op<graph::SparsemaxOp>(x.at, flat.getType(), flat);
+  return recorder.handle(recorder.reshape(y, shape, x.at));
 }
 
 Tensor takeAlong(const At &x, const Tensor &indices) {

@@ -66,6 +66,10 @@ Tensor argmax(const At &x);
 /// the first. Of f32, bf16 or i32, i32 of x's shape: argsort(-x) begins with the smallest, and
 /// gather(x, argsort(x), -1) is sorted.
 Tensor argsort(const At &x);
+/// The probabilities along the last dimension that are nearest to x: max(x − τ, 0), with τ of each
+/// row such that its sum is 1. Most are 0 where softmax has small ones. NaN, and rows whose largest
+/// number is infinite, make their row NaN. At most 2²⁴ columns.
+Tensor sparsemax(const At &x);
 /// y[…, j] = x[…, indices[…, j]] of x […, C] and i32 [.., k]; 0 where an index is not in [0, C).
 /// For small k: every column of the result looks at all of x's. The gradient goes back to where
 /// the numbers came from.

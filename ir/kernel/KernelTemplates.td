@@ -372,6 +372,29 @@ def Kernel_ArgsortAttr : Kernel_Entry<"Argsort", "argsort", "nano_argsort.h", [S
   }];
 }
 
+def Kernel_SparsemaxAttr : Kernel_Entry<"Sparsemax", "sparsemax", "nano_sparsemax.h", [Size<"rows">, Size<"columns">, Size<"vector">, Read<"x">, WriteEach<"y">],
+    "a projection"> {
+  let summary = "the projections of rows onto the simplex (nano_sparsemax.h)";
+  let description = [{
+    As `nano.sparsemax`, of `rows` rows of `columns` numbers, a block each. `vector` neighbouring columns lie at a multiple of their bytes in all buffers.
+
+    Errors: a size below 1; vectors that do not divide the columns.
+
+    Example: `#kernel.sparsemax<rows = 8, columns = 64, vector = 4, x = 0, y = [1]>`
+  }];
+  let errors = [{
+  if (vector > 0 && columns % vector != 0)
+    return emitError() << "a projection in vectors of " << vector << " that do not divide " << columns << " columns";
+  }];
+  let reach = "return extent({rows, columns});";
+  let call = [{
+  nano::SparsemaxOperands<%x.type, %y.count> x;
+  x.x = %x.view;
+  x.y[%y.place] = %y.view;
+  nano::sparsemax<%threads, %columns, %vector>(work.begin, x);
+  }];
+}
+
 def Kernel_RecurrenceAttr : Kernel_Entry<"Recurrence", "recurrence", "nano_recurrence.h", [
     Size<"sequences">, Size<"length">, Size<"channels">, Size<"vector">, Flag<"reverse">, Flag<"adjoint">, Real<"initial">, ReadIfAny<"a">, ReadIfAny<"b">,
     WriteEach<"h">], "a recurrence"> {

@@ -11,6 +11,8 @@ mlir::LogicalResult emitScatterAddKernel(KernelFrame &frame);
 mlir::LogicalResult emitScanKernel(KernelFrame &frame);
 /// A single nano.argsort.
 mlir::LogicalResult emitArgsortKernel(KernelFrame &frame);
+/// A single nano.sparsemax.
+mlir::LogicalResult emitSparsemaxKernel(KernelFrame &frame);
 /// A single nano.recurrence.
 mlir::LogicalResult emitRecurrenceKernel(KernelFrame &frame);
 /// A single nano.band_scores / nano.band_product.

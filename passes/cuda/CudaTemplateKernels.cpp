@@ -78,6 +78,8 @@ private:
       return this->scan(scan);
     if (auto order = dyn_cast<graph::ArgsortOp>(op))
       return argsort(order);
+    if (auto projection = dyn_cast<graph::SparsemaxOp>(op))
+      return sparsemax(projection);
     return std::vector<TemplateCall>{};
   }
 
@@ -387,6 +389,23 @@ private:
     setLaunch(launch, "argsort", shape, {int(threads), shape[0], isShared ? int(bytes) : 0});
     set(launch, kernel::ArgsortAttr::get(b.getContext(), shape[0], shape[1], isShared, at.ins[0],
                                          b.getDenseI64ArrayAttr(at.outs[0])));
+    return std::vector<TemplateCall>{launch};
+  }
+
+  FailureOr<std::vector<TemplateCall>> sparsemax(graph::SparsemaxOp op) {
+    TemplateCall launch;
+    SmallVector<Value> all = memrefsOf(task, op.getResult());
+    const Value x = memrefOf(op.getX());
+    const Bound at = bind(launch, {x}, {all});
+    all.push_back(x);
+    const ArrayRef<int64_t> shape = op.getX().getType().getShape();
+    const int64_t vector = commonVector(all, 1);
+    // Two vectors a thread, or more where a row has more than a block takes.
+    const int64_t threads =
+        std::clamp<int64_t>(int64_t(llvm::PowerOf2Ceil(uint64_t(shape[1] / vector))) / 2, 32, 1024);
+    setLaunch(launch, "sparsemax", {shape[0], shape[1], vector}, {int(threads), shape[0], 4 * 128});
+    set(launch, kernel::SparsemaxAttr::get(b.getContext(), shape[0], shape[1], vector, at.ins[0],
+                                           b.getDenseI64ArrayAttr(at.outs[0])));
     return std::vector<TemplateCall>{launch};
   }
 

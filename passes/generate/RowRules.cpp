@@ -274,7 +274,7 @@ std::optional<Rule> RowProgram::rowRule(OpResult result, Part part) {
                 }};
   }
   if (op->hasTrait<ElementwiseOp>() ||
-      (isa<RotateOp, ArgsortOp>(op) && part.dim + 1 < type.getRank())) {
+      (isa<RotateOp, ArgsortOp, SparsemaxOp>(op) && part.dim + 1 < type.getRank())) {
     SmallVector<std::pair<Value, Part>> operands;
     for (Value operand : op->getOperands())
       operands.push_back({operand, part});

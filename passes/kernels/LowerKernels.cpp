@@ -116,7 +116,8 @@ constexpr Special specials[] = {
     {"nano.attention", emitAttentionKernel},      {"nano.attention_grad", emitAttentionGradKernel},
     {"nano.scatter_add", emitScatterAddKernel},   {"nano.scan", emitScanKernel},
     {"nano.recurrence", emitRecurrenceKernel},    {"nano.band_scores", emitBandScoresKernel},
-    {"nano.band_product", emitBandProductKernel}, {"nano.argsort", emitArgsortKernel}};
+    {"nano.band_product", emitBandProductKernel}, {"nano.argsort", emitArgsortKernel},
+    {"nano.sparsemax", emitSparsemaxKernel}};
 
 /// A text that is equal for tasks whose single op compiles to the same kernel.
 std::string specialKey(step::TaskOp task) {

@@ -1,7 +1,7 @@
-// Kernels of recurrences, of products along a band and of orders of rows, on this machine and, from
-// task to templates, on the emulator, against the interpreter of the graph dialect.
-// Tolerance of |actual − expected| / (1 + |expected|): f32 two roundings (1.2e-7) a summand or
-// factor of an element; bf16 one rounding (0.4 %) more.
+// Kernels of recurrences, of products along a band, and of orders and projections of rows, on this
+// machine and, from task to templates, on the emulator, against the interpreter of the graph
+// dialect. Tolerance of |actual − expected| / (1 + |expected|): f32 two roundings (1.2e-7) a
+// summand or factor of an element; bf16 one rounding (0.4 %) more.
 #include "passes/cpu/SequenceKernels.h"
 #include "tests/codegen/TaskRunner.h"
 #include "tests/codegen/templates/TemplateRunner.h"
@@ -336,4 +336,74 @@ TEST(ArgsortKernel, StridedOperands) { checkArgsort({6, 33}, "f32", true); }
 TEST(ArgsortKernel, LongRows) {
   checkArgsort({2, 5000});
   checkArgsort({1, 29100}, "bf16");
+}
+
+namespace {
+
+/// Rows of −∞ alone, and with a number or a few beside it.
+double minusInfinityOr(double x) { return x < 1 ? -std::numeric_limits<double>::infinity() : x; }
+/// Near enough for many columns to have probabilities.
+double hundredth(double x) { return x / 100; }
+
+void checkSparsemax(const std::vector<int64_t> &sizes, const std::string &element = "f32",
+                    bool isStrided = false, double (*map)(double) = nullptr) {
+  const Operand x{sizes, element, isStrided};
+  check({x}, x, "nano.sparsemax %x : " + x.tensor(), kernels::emitSparsemaxKernel, 3, map);
+}
+
+} // namespace
+
+TEST(SparsemaxKernel, AnyShape) {
+  for (int64_t columns : {1, 2, 3, 16, 37, 64, 129, 300}) {
+    checkSparsemax({5, columns});
+    checkSparsemax({5, columns}, "bf16", false, hundredth);
+  }
+}
+
+TEST(SparsemaxKernel, SpecialNumbers) {
+  for (int64_t columns : {1, 3, 40}) {
+    checkSparsemax({60, columns}, "f32", false, special);
+    checkSparsemax({60, columns}, "bf16", false, minusInfinityOr);
+  }
+}
+
+TEST(SparsemaxKernel, StridedOperands) {
+  checkSparsemax({6, 33}, "f32", true);
+  checkSparsemax({6, 64}, "bf16", true, hundredth);
+}
+
+/// Several vectors a thread, and rows that its registers have no room for; of many numbers, also
+/// with probabilities that are smaller than the threshold's last place.
+TEST(SparsemaxKernel, LongRows) {
+  checkSparsemax({2, 5000});
+  checkSparsemax({2, 5003}, "bf16", false, hundredth);
+  checkSparsemax({1, 33000}, "f32", false, hundredth);
+  checkSparsemax({1, 50257}, "bf16");
+}
+
+/// Of 2^17 numbers below one that is larger all have the same probability, 8e-7, where the last
+/// place of the threshold is 6e-8: together they are off by little nevertheless.
+TEST(SparsemaxKernel, SmallProbabilities) {
+  const int64_t columns = (1 << 17) + 1;
+  const Operand x{{1, columns}};
+  const std::string text = programText({x}, x, "nano.sparsemax %x : " + x.tensor());
+  TensorValue value{{1, columns}, std::vector<double>(size_t(columns), -0.9)};
+  value.data[77] = 0;
+  auto compare = [&](TaskRunner &runner) {
+    const TensorValue y = runner.output(0), expected = runner.expected()[0];
+    double off = 0;
+    for (size_t i = 0; i < y.data.size(); ++i)
+      off += std::abs(y.data[i] - expected.data[i]);
+    EXPECT_LE(off, 2e-6);
+  };
+  std::unique_ptr<TaskRunner> runner;
+  for (int64_t lanes : TaskRunner::lanes()) {
+    runner = TaskRunner::make(text, kernels::emitSparsemaxKernel, lanes);
+    ASSERT_TRUE(runner);
+    runner->setInput(0, value);
+    runner->run();
+    compare(*runner);
+  }
+  ASSERT_NO_FATAL_FAILURE(runOnEmulator(text, *runner, 1));
+  compare(*runner);
 }

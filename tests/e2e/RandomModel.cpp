@@ -165,7 +165,7 @@ private:
   /// The next value, made of x [T, C].
   Value step(Value x) {
     const int64_t columns = x.shape[1];
-    switch (pick(0, 24)) {
+    switch (pick(0, 25)) {
     case 0:
     case 1:
       return linear(norm(x, chance(30)), randomWidth(), randomFloat());
@@ -257,6 +257,8 @@ private:
     case 22:
       return sorted(x);
     case 23:
+      return projected(x);
+    case 24:
       return binary("add", x, branches(cast(norm(x, false), x.element)));
     default:
       return chance(50) ? elementwise(x) : mixed(x);

@@ -341,6 +341,16 @@ ModelText::Value RandomPieces::sorted(Value x) {
   return times(binary("add", x, reshape(y, x.shape)), 0.6);
 }
 
+ModelText::Value RandomPieces::projected(Value x) {
+  const auto columns = static_cast<double>(x.shape[1]);
+  // Whole numbers choose: of the largest ones, less than 0.4 apart in sum, all have probabilities.
+  Value chosen = cast(numbersBelow(x.shape, number(2)), "f32");
+  Value within = times(unary("tanh", cast(x, "f32")), 0.2 / columns);
+  Value z = cast(binary("add", times(chosen, 2), within), randomFloat());
+  Value y = op(z.shape, z.element, "nano.sparsemax " + z.name + " : ");
+  return times(binary("add", x, times(cast(y, x.element), columns)), 0.5);
+}
+
 ModelText::Value RandomPieces::reordered(Value x) {
   const int64_t columns = x.shape[1], parts = columns % 4 == 0 ? 4 : columns % 2 == 0 ? 2 : 1;
   static const Shape orders[] = {{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};

@@ -56,6 +56,8 @@ protected:
   Value routed(Value x);
   /// Columns in the order of numbers made of tokens and positions.
   Value sorted(Value x);
+  /// The projection of rows onto the simplex, whose columns without probability x does not choose.
+  Value projected(Value x);
   /// Dimensions in another order, a function of the last one there, and back.
   Value reordered(Value x);
   /// Whole numbers beside x, where these change x's own are equal.

@@ -67,6 +67,15 @@ def log_sum_exp(x):
     return math.log(math.fsum(map(math.exp, x)))
 
 
+def sparsemax(x):
+    """max(v − t, 0) of sum 1, by bisection."""
+    low, high = max(x) - 1, max(x)
+    for _ in range(60):
+        t = (low + high) / 2
+        low, high = (t, high) if math.fsum(max(v - t, 0) for v in x) > 1 else (low, t)
+    return [max(v - low, 0) for v in x]
+
+
 def part(x, i):
     return x[i % COLUMNS] - 8 * (i // COLUMNS)
 
@@ -141,6 +150,11 @@ CASES = {
         "return sum(gather(x, order, -1) * w, -1) + 0.1 * sum(cast(back, f32) * w, -1)",
         lambda x, w, t: dot([x[i] for i in largest(x, COLUMNS)], w)
         + 0.1 * dot(largest([-round(4 * v) for v in x], COLUMNS), w),
+    ),
+    "sparsemax": (
+        "return sum(sparsemax(x * w) * w, -1) + 0.3 * reshape(sum(sparsemax(reshape(x, {T, 3, 4})), {1, 2}), {T, 1})"
+        " + 2.0 * sum(sparsemax(cast(iota({T, 3}, 1), f32)) * slice(w, 0, 0, 3), -1)",
+        lambda x, w, t: dot(sparsemax([a * b for a, b in zip(x, w)]), w) + 0.9 + 2 * w[2],
     ),
     "takeAlong": (
         "const Tensor which = (iota({T, 3}, 1) * 5 + reshape(tokens, {T, 1})) % C;"

@@ -477,6 +477,27 @@ void argsort(Instance &in) {
   in.op = ArgsortOp::create(in.builder, in.location, in.i32(type.getShape()), in.operand(type));
 }
 
+/// Probabilities of some columns, no smaller than a third of their mean, plus a number for each
+/// row; the other columns are below it: which ones have probabilities does not change a little.
+void sparsemax(Instance &in) {
+  const RankedTensorType type = in.floatType(in.shape(2, 2));
+  TensorValue x = TensorValue::normal(type, in.random);
+  const int64_t columns = type.getDimSize(1);
+  for (int64_t row = 0; row < x.size(); row += columns) {
+    const auto numbers = llvm::MutableArrayRef(x.data).slice(size_t(row), size_t(columns));
+    const double threshold = numbers[0];
+    SmallVector<double> shares(size_t(in.draw(1, columns)));
+    for (double &share : shares)
+      share = double(in.draw(10, 30));
+    const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+    for (auto [i, number] : llvm::enumerate(numbers))
+      number = threshold + (i < shares.size() ? shares[i] / sum : -0.2 - std::abs(number));
+    std::shuffle(numbers.begin(), numbers.end(), in.random);
+  }
+  const Value operand = in.operand(type, std::move(x));
+  in.op = SparsemaxOp::create(in.builder, in.location, type, operand);
+}
+
 /// Integers of 32 bits, of both signs.
 Value bits(Instance &in, RankedTensorType type) {
   return in.operand(type, TensorValue::integers(type, in.random, INT32_MIN, int64_t{1} << 31));
@@ -554,6 +575,7 @@ const Generator *findGenerator(StringRef name) {
       {"nano.cross_entropy", crossEntropy},
       {"nano.scan", scan},
       {"nano.argsort", argsort},
+      {"nano.sparsemax", sparsemax},
       {"nano.and", integers<AndOp>},
       {"nano.or", integers<OrOp>},
       {"nano.xor", integers<XorOp>},

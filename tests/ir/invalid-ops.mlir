@@ -305,6 +305,22 @@ nano.program @f(%x: tensor<2x4xf32>) -> tensor<4x2xi32> {
 
 // -----
 
+nano.program @f(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+  // expected-error @below {{needs a rank-2 operand, has [2, 3, 4]}}
+  %y = nano.sparsemax %x : tensor<2x3x4xf32>
+  nano.return %y : tensor<2x3x4xf32>
+}
+
+// -----
+
+nano.program @f(%x: tensor<1x16777217xf32>) -> tensor<1x16777217xf32> {
+  // expected-error @below {{has 16777217 columns, more than 2^24}}
+  %y = nano.sparsemax %x : tensor<1x16777217xf32>
+  nano.return %y : tensor<1x16777217xf32>
+}
+
+// -----
+
 nano.program @f(%a: tensor<2xf32>, %b: tensor<2x4xf32>) -> tensor<4xf32> {
   // expected-error @below {{operands need at least two dimensions: [2] × [2, 4]}}
   %y = nano.matmul %a, %b : (tensor<2xf32>, tensor<2x4xf32>) -> tensor<4xf32>

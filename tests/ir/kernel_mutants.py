@@ -27,6 +27,10 @@ TEMPLATES = {  # fields; buffers read, written; elements that each reaches
         lambda f: f"rows = {f['rows']}, columns = {f['columns']}, is_shared = false, x = {f['x']}, y = [{f['y']}]",
         ("x",), ("y",), lambda f: {"x": f["rows"] * f["columns"], "y": f["rows"] * f["columns"]},
     ),
+    "sparsemax": (
+        lambda f: f"rows = {f['rows']}, columns = {f['columns']}, vector = 1, x = {f['x']}, y = [{f['y']}]",
+        ("x",), ("y",), lambda f: {"x": f["rows"] * f["columns"], "y": f["rows"] * f["columns"]},
+    ),
     "scatter_sum": (
         lambda f: f"tokens = {f['tokens']}, rows = {f['rows']}, columns = {f['columns']}, vector_rows = false, "
         f"x = {f['x']}, sorted = {f['sorted']}, y = [{f['y']}]",

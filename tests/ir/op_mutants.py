@@ -142,6 +142,10 @@ def argsort(op):
     return elementwise(op) and len(op.operands[0].shape) == 2 and op.results[0].element == I32
 
 
+def sparsemax(op):
+    return same_elements(op) and len(op.operands[0].shape) == 2 and op.operands[0].shape[1] <= 1 << 24
+
+
 def product(a, b, op):
     """The shape of op(a)·op(b)."""
     *batch, m, k = a
@@ -272,7 +276,7 @@ MEANINGS = {
     "cast": elementwise, "select": select, "bitcast": bitcast, "normal": normal, "iota": iota, "constant": lambda op: True,
     "broadcast": broadcast, "reshape": reshape, "slice": slice_, "concat": concat, "rotate": rotate,
     "transpose": transpose, "permute": permute, "reduce": reduce, "scan": scan, "argsort": argsort,
-    "matmul": matmul,
+    "sparsemax": sparsemax, "matmul": matmul,
     "scaled_matmul": scaled_matmul, "quantize": scaled, "dequantize": scaled, "gather": gather,
     "scatter_add": scatter_add, "attention": attention, "attention_grad": attention_grad,
     "cross_entropy": cross_entropy, "recurrence": recurrence, "band_scores": band_scores,
@@ -283,7 +287,7 @@ MEANINGS = {
 
 # Operands of ops whose meaning above goes over all that there are.
 OPERANDS = {
-    **dict.fromkeys(UNARY + ["cast", "bitcast", "rotate", "scan", "argsort", "all_reduce"], 1),
+    **dict.fromkeys(UNARY + ["cast", "bitcast", "rotate", "scan", "argsort", "sparsemax", "all_reduce"], 1),
     **dict.fromkeys(OF_TWO + BINARY + INTEGER, 2), "normal": 3,
 }  # fmt: skip
 
@@ -374,6 +378,9 @@ def make(name, r):
     if name == "argsort":
         x = Type(sizes(2, 2), r.choice([e, I32]))
         return Op(name, [x], [Type(x.shape, I32)])
+    if name == "sparsemax":
+        x = Type(sizes(2, 2), e)
+        return Op(name, [x], [x])
     if name in ("matmul", "scaled_matmul"):
         batch = sizes(1) if name == "matmul" else ()
         m, k, l = n(), n(), n()

@@ -25,7 +25,7 @@ nano.program @move(%x: tensor<8x6xf8E4M3FN>) -> tensor<4x12xf8E4M3FN> {
 }
 
 // CHECK-LABEL: @along
-nano.program @along(%x: tensor<2x3x4xbf16>, %ids: tensor<7xi32>, %z: tensor<2x3xf32>) -> (tensor<3xbf16>, tensor<2x3xbf16>, tensor<7xi32>, tensor<2xf32>, tensor<2x3xi32>) {
+nano.program @along(%x: tensor<2x3x4xbf16>, %ids: tensor<7xi32>, %z: tensor<2x3xf32>) -> (tensor<3xbf16>, tensor<2x3xbf16>, tensor<7xi32>, tensor<2xf32>, tensor<2x3xi32>, tensor<2x3xf32>) {
   // CHECK: nano.rotate %{{.*}} by 3 : tensor<2x3x4xbf16>
   %0 = nano.rotate %x by 3 : tensor<2x3x4xbf16>
   // CHECK: nano.reduce sum %{{.*}} dims [0, 2] : tensor<2x3x4xbf16> -> tensor<3xbf16>
@@ -40,5 +40,7 @@ nano.program @along(%x: tensor<2x3x4xbf16>, %ids: tensor<7xi32>, %z: tensor<2x3x
   %5 = nano.reduce logsumexp %z dims [1] : tensor<2x3xf32> -> tensor<2xf32>
   // CHECK: nano.argsort %{{.*}} : tensor<2x3xf32> -> tensor<2x3xi32>
   %6 = nano.argsort %z : tensor<2x3xf32> -> tensor<2x3xi32>
-  nano.return %1, %2, %4, %5, %6 : tensor<3xbf16>, tensor<2x3xbf16>, tensor<7xi32>, tensor<2xf32>, tensor<2x3xi32>
+  // CHECK: nano.sparsemax %{{.*}} : tensor<2x3xf32>
+  %7 = nano.sparsemax %z : tensor<2x3xf32>
+  nano.return %1, %2, %4, %5, %6, %7 : tensor<3xbf16>, tensor<2x3xbf16>, tensor<7xi32>, tensor<2xf32>, tensor<2x3xi32>, tensor<2x3xf32>
 }

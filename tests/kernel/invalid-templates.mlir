@@ -113,3 +113,8 @@ kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.ba
 
 // expected-error @below {{a band with a size of 0: must be at least 1}}
 kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.band_product<tokens = 0, heads = 2, size = 64, width = 8, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
+
+// -----
+
+// expected-error @below {{a projection in vectors of 4 that do not divide 6 columns}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.sparsemax<rows = 8, columns = 6, vector = 4, x = 0, y = [1]>}

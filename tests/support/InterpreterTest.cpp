@@ -132,6 +132,28 @@ TEST_F(InterpreterTest, OrdersRows) {
   EXPECT_EQ(results[0].data, (Data{4, 1, 3, 0, 2, 3, 0, 2, 4, 1}));
 }
 
+TEST_F(InterpreterTest, ProjectsRowsOntoTheSimplex) {
+  auto results = run(R"(nano.program @f(%x: tensor<6x3xf32>) -> tensor<6x3xf32> {
+    %y = nano.sparsemax %x : tensor<6x3xf32>
+    nano.return %y : tensor<6x3xf32>
+  })",
+                     {{{6, 3},
+                       {1, 0.5, -1,            //
+                        7, 9, 7,               //
+                        0.125, 0.125, 0.125,   //
+                        -INFINITY, 0.25, 0.75, //
+                        NAN, 1, 2,             //
+                        -INFINITY, 0, INFINITY}}});
+  const Data &y = results[0].data;
+  for (const auto &[at, expected] :
+       {std::pair<size_t, Data>{0, {0.75, 0.25, 0}}, {3, {0, 1, 0}}, {9, {0, 0.25, 0.75}}})
+    EXPECT_EQ(Data(y.begin() + at, y.begin() + at + 3), expected);
+  for (size_t i = 6; i < 9; ++i)
+    EXPECT_FLOAT_EQ(y[i], 1.0 / 3);
+  for (size_t i = 12; i < 18; ++i)
+    EXPECT_TRUE(std::isnan(y[i]));
+}
+
 TEST_F(InterpreterTest, MovesElements) {
   auto results = run(
       R"(nano.program @f(%x: tensor<2x3xf32>) -> (tensor<2x2xf32>, tensor<2x3xf32>, tensor<2x2x3xf32>, tensor<3xf32>, tensor<2xf32>, tensor<3x3xf32>) {

@@ -137,6 +137,23 @@ step.program @argsort {
 
 // -----
 
+// CHECK-LABEL: // sparsemax
+// CHECK:         nano::SparsemaxOperands<nano::bf16, 1> x;
+// CHECK-NEXT:    x.x = {x_2, 200, 1};
+// CHECK-NEXT:    x.y[0] = {y, 200, 1};
+// CHECK-NEXT:    nano::sparsemax<32, 200, 8>(work.begin, x);
+step.program @sparsemax {
+  %x = step.buffer "x" : memref<3x200xbf16>
+  %y = step.buffer "y" : memref<3x200xbf16>
+  step.task ins(%x) outs(%y) : (memref<3x200xbf16>) -> memref<3x200xbf16> {
+  ^bb0(%a: tensor<3x200xbf16>):
+    %0 = nano.sparsemax %a : tensor<3x200xbf16>
+    nano.yield %0 : tensor<3x200xbf16>
+  }
+}
+
+// -----
+
 // A copy between layouts goes through shared memory, for which it has a template.
 // IR-LABEL: step.program @transposed
 // IR:         step.launch @transpose_{{.*}}(%x, %{{.*}})

@@ -36,8 +36,10 @@ NANO_MODEL {
     x = norm(x + concat({reshape(z, {T, D / 6 * 4}), slice(x, 1, 0, D / 3)}, 1));
     const Tensor part = slice(x, 1, 0, 96); // its columns in order, and of each the first tokens
     const Tensor sorted = gather(part, argsort(part), -1);
-    const Tensor most = sum(topK(transpose(part), 1024).values, -1) / 1024.0;
-    x = norm(concat({sorted + reshape(most, {1, 96}), slice(x, 1, 96, D - 96)}, 1));
+    const Tensor along = transpose(part), most = sum(topK(along, 1024).values, -1) / 1024.0;
+    const Tensor nearest = sum(sparsemax(along) * along, -1);
+    x = norm(concat({sorted + reshape(most + nearest, {1, 96}), slice(x, 1, 96, D - 96)}, 1));
+    x = norm(x + sparsemax(x));
     const Tensor logits = cast(linear(x, embed), f32);
     return crossEntropy(logits, targets);
   };

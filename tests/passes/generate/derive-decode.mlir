@@ -65,13 +65,15 @@ nano.program @looks_back(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {
 
 // -----
 
-// The order of a row's numbers is the row's own, that of all positions is not.
+// The order of a row's numbers is the row's own, as its projection is; that of all positions is not.
 // CHECK-LABEL: nano.program @decode
+// CHECK: nano.sparsemax {{.*}} : tensor<1x4xf32>
 // CHECK: nano.argsort {{.*}} : tensor<1x4xf32> -> tensor<1x4xi32>
 nano.program @orders(%tokens: tensor<8xi32>) -> tensor<8x4xf32> attributes {role = "generate"} {
   %f = nano.cast %tokens : tensor<8xi32> -> tensor<8xf32>
   %x = nano.broadcast %f dims [0] : tensor<8xf32> -> tensor<8x4xf32>
-  %i = nano.argsort %x : tensor<8x4xf32> -> tensor<8x4xi32>
+  %s = nano.sparsemax %x : tensor<8x4xf32>
+  %i = nano.argsort %s : tensor<8x4xf32> -> tensor<8x4xi32>
   %y = nano.cast %i : tensor<8x4xi32> -> tensor<8x4xf32>
   nano.return %y : tensor<8x4xf32>
 }
