@@ -5,6 +5,7 @@
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/RandomOps.h"
 #include "ir/graph/ReduceOps.h"
+#include "ir/graph/RowFunctions.h"
 #include "ir/graph/ShapeOps.h"
 
 #include <fmt/format.h>
@@ -209,14 +210,18 @@ Tensor argsort(const At &x) {
   return recorder.handle(recorder.reshape(order, type.getShape(), x.at));
 }
 
-Tensor sparsemax(const At &x) {
+Tensor alongRows(const char *name, const At &x) {
   Recorder &recorder = Recorder::current();
-  const Value value = floats(x, "sparsemax", /*hasRows=*/true);
+  const Value value = floats(x, name, /*hasRows=*/true);
+  const std::string op = "nano." + StringRef(name).lower();
+  const graph::RowFunction *function = graph::rowFunctionNamed(op);
+  if (!function)
+    fail(x.at, fmt::format("alongRows: there is no function of rows '{}'", name));
   const ArrayRef<int64_t> shape = typeOf(value).getShape();
-  if (shape.back() > int64_t(1) << 24)
-    fail(x.at, fmt::format("sparsemax: {} columns; at most 2^24 are counted", shape.back()));
-  const Value flat = matrixOf(value, x.at);
-  const Value y = recorder.op<graph::SparsemaxOp>(x.at, flat.getType(), flat);
+  if (shape.back() > function->mostColumns)
+    fail(x.at,
+         fmt::format("{}: {} columns; at most {}", name, shape.back(), function->mostColumns));
+  const Value y = recorder.op(x.at, op, matrixOf(value, x.at));
   return recorder.handle(recorder.reshape(y, shape, x.at));
 }
 

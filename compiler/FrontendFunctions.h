@@ -56,6 +56,10 @@ Tensor transpose(const At &x, const Axes &order);
 
 //===- Rows --------------------------------------------------------------------===//
 
+/// The op nano.NAME, in small letters, a function of rows, along the last dimension of x, which is
+/// f32 or bf16.
+Tensor alongRows(const char *name, const At &x);
+
 /// ln Σ eˣ over the last dimensions, which stay with size 1; in f32, without overflow. Of the
 /// logits of a `crossEntropy` before it, it is what that has computed: a z-loss costs nothing.
 Tensor logSumExp(const At &x, const Axes &axes);
@@ -69,7 +73,7 @@ Tensor argsort(const At &x);
 /// The probabilities along the last dimension that are nearest to x: max(x − τ, 0), with τ of each
 /// row such that its sum is 1. Most are 0 where softmax has small ones. NaN, and rows whose largest
 /// number is infinite, make their row NaN. At most 2²⁴ columns.
-Tensor sparsemax(const At &x);
+inline Tensor sparsemax(const At &x) { return alongRows("sparsemax", x); }
 /// y[…, j] = x[…, indices[…, j]] of x […, C] and i32 [.., k]; 0 where an index is not in [0, C).
 /// For small k: every column of the result looks at all of x's. The gradient goes back to where
 /// the numbers came from.

@@ -130,7 +130,7 @@ def DeriveDecode : Pass<"nano-derive-decode", "::mlir::ModuleOp"> {
     ```
 
     From the logits back, each value is asked for its row at the position at hand, along the dimension of positions: element-wise ops, products, gathers, reductions within a
-    row, broadcasts, reshapes, slices, rotations, orders and projections of a row, and concatenations need the same row of their operands; positions (`nano.iota`) are the position. Attention whose last key is at most the query's own position needs
+    row, broadcasts, reshapes, slices, rotations, orders and functions of a row, and concatenations need the same row of their operands; positions (`nano.iota`) are the position. Attention whose last key is at most the query's own position needs
     all rows of k and v before it, `nano.scan` those of what it adds up, `nano.recurrence` its own row before, products with a band the rows of its tokens, and a slice or concatenation that shifts rows an earlier one: `generate` stores these values in states of role cache, and
     `decode` reads them and stores its own row. Products of one row are written as sums, so that they are part of the kernels that they feed, with the conversion of a weight inside.
 

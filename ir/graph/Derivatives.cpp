@@ -188,18 +188,6 @@ Gradients PermuteOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads)
       PermuteOp::create(builder, getLoc(), gradientType(getX().getType()), resultGrads[0], back)};
 }
 
-/// dx = dy − mean of dy, both of the columns where y is not 0. Where y is NaN that is all of them.
-Gradients SparsemaxOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
-  GraphBuilder g(builder, getLoc());
-  const Value y = g.toF32(getResult()), dy = g.toF32(resultGrads[0]);
-  const Value zero = g.constant(0, y.getType()), one = g.constant(1, y.getType());
-  auto ofSupport = [&](Value x) { return g.select(Predicate::eq, y, zero, zero, x); };
-  const Value mean = g.div(g.reduce(Combiner::sum, ofSupport(dy), {1}),
-                           g.reduce(Combiner::sum, ofSupport(one), {1}));
-  const Value dx = ofSupport(g.sub(dy, g.broadcast(mean, tensorType(y).getShape(), {0})));
-  return {g.cast(dx, tensorType(getX()).getElementType())};
-}
-
 /// Of a sum: dy, repeated. Of a maximum: dy, repeated, where x equals it. Of a log-sum-exp:
 /// dy·e^(x − y).
 Gradients ReduceOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {

@@ -19,6 +19,7 @@ void addFunctionOps(NanoDialect &dialect);
 void addMatmulOps(NanoDialect &dialect);
 void addRandomOps(NanoDialect &dialect);
 void addReduceOps(NanoDialect &dialect);
+void addRowFunctionOps(NanoDialect &dialect);
 void addScaledOps(NanoDialect &dialect);
 void addSequenceOps(NanoDialect &dialect);
 void addShapeOps(NanoDialect &dialect);

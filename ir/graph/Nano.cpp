@@ -57,6 +57,7 @@ void NanoDialect::initialize() {
   addMatmulOps(*this);
   addRandomOps(*this);
   addReduceOps(*this);
+  addRowFunctionOps(*this);
   addScaledOps(*this);
   addSequenceOps(*this);
   addShapeOps(*this);

@@ -1,4 +1,4 @@
-// Reductions, scans, orders and projections along dimensions.
+// Reductions, scans and orders along dimensions.
 #ifndef NANO_IR_GRAPH_REDUCE_OPS_TD
 #define NANO_IR_GRAPH_REDUCE_OPS_TD
 
@@ -80,35 +80,6 @@ def Nano_ArgsortOp : Nano_Op<"argsort", [Pure, Nano_WholeKernel, Nano_NotDiffere
   let arguments = (ins Nano_NumberTensor:$x);
   let results = (outs Nano_I32Tensor:$result);
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($result)";
-  let hasVerifier = 1;
-}
-
-def Nano_SparsemaxOp : Nano_Op<"sparsemax", [Pure, Nano_WholeKernel, SameOperandsAndResultType, DeclareOpInterfaceMethods<Nano_DifferentiableOp>]> {
-  let summary = "the projection of rows onto the simplex";
-  let description = [{
-    y[n, j] = max(x[n, j] − τ[n], 0), with τ[n] such that the row's sum is 1: of all rows of probabilities the one nearest to x[n], in which most are 0. Computed in f32 of x less
-    the row's largest number, and rounded once to the operand's type.
-
-    A row becomes NaN where it has NaN or +∞, or nothing but −∞; beside other numbers −∞ becomes 0.
-
-    The derivative of a row is that of its support, the columns where y is not 0: dx = dy − mean of dy over the support there, 0 elsewhere.
-
-    Operands: `x` [N, C], f32 or bf16, of the result's type.
-
-    Errors: another rank than 2; more than 2²⁴ columns, which sums of f32 would not count.
-
-    Example:
-
-    ```mlir
-    nano.program @example(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
-      %y = nano.sparsemax %x : tensor<8x64xf32>
-      nano.return %y : tensor<8x64xf32>
-    }
-    ```
-  }];
-  let arguments = (ins Nano_FloatTensor:$x);
-  let results = (outs Nano_FloatTensor:$result);
-  let assemblyFormat = "$x attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
 

@@ -362,14 +362,6 @@ LogicalResult ArgsortOp::verify() {
                          shapeOf(getResult()));
 }
 
-LogicalResult SparsemaxOp::verify() {
-  if (rankOf(getX()) != 2)
-    return emitOpError("needs a rank-2 operand, has ") << shapeText(getX().getType());
-  if (const int64_t columns = shapeOf(getX())[1]; columns > int64_t{1} << 24)
-    return emitOpError("has ") << columns << " columns, more than 2^24";
-  return success();
-}
-
 //===- Compute -----------------------------------------------------------===//
 
 LogicalResult MatmulOp::verify() {

@@ -5,6 +5,7 @@
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/RandomOps.h"
 #include "ir/graph/ReduceOps.h"
+#include "ir/graph/RowFunctions.h"
 #include "ir/graph/ShapeOps.h"
 #include "ir/interpreter/Machine.h"
 
@@ -429,34 +430,13 @@ void copyPart(TensorValue &part, TensorValue &whole, int64_t dim, int64_t start)
   });
 }
 
-/// The row of probabilities that is nearest to x: of the numbers in order, the largest first, as
-/// many are part of it as are above what would be taken from each of them.
-void projectOntoSimplex(ArrayRef<double> x, llvm::MutableArrayRef<double> y) {
-  const double largest = *llvm::max_element(x);
-  if (llvm::any_of(x, [](double each) { return std::isnan(each); }) || std::isinf(largest)) {
-    llvm::fill(y, std::numeric_limits<double>::quiet_NaN());
-    return;
-  }
-  SmallVector<double> ordered(x);
-  llvm::sort(ordered, std::greater<>());
-  double sum = 0, threshold = 0;
-  for (auto [i, each] : llvm::enumerate(ordered)) {
-    const double above = each - largest, count = double(i + 1);
-    if (above * count <= sum + above - 1)
-      break;
-    sum += above;
-    threshold = (sum - 1) / count;
-  }
-  for (auto [to, from] : llvm::zip_equal(y, x))
-    to = std::max(from - largest - threshold, 0.0);
-}
-
 } // namespace
 
 FailureOr<SmallVector<TensorValue>> Machine::runShape(Operation *op, Operands operands,
                                                       bool &known) {
   if (!isa<BroadcastOp, ReshapeOp, SliceOp, ConcatOp, RotateOp, TransposeOp, PermuteOp, ReduceOp,
-           ScanOp, ArgsortOp, SparsemaxOp>(op)) {
+           ScanOp, ArgsortOp>(op) &&
+      !rowFunctionOf(op)) {
     known = false;
     return failure();
   }
@@ -545,10 +525,10 @@ FailureOr<SmallVector<TensorValue>> Machine::runShape(Operation *op, Operands op
         return !std::isnan(second) && (std::isnan(first) || first > second);
       });
     }
-  } else if (isa<SparsemaxOp>(op)) {
+  } else if (const RowFunction *function = rowFunctionOf(op)) {
     const int64_t columns = result.shape.back();
     for (int64_t row = 0; row < result.size(); row += columns)
-      projectOntoSimplex(ArrayRef(operands[0]->data).slice(size_t(row), size_t(columns)),
+      function->evaluate(ArrayRef(operands[0]->data).slice(size_t(row), size_t(columns)),
                          llvm::MutableArrayRef(result.data).slice(size_t(row), size_t(columns)));
   }
   return Values{std::move(result)};

@@ -1,22 +1,29 @@
-// Kernels of a CPU for single ops that are no rows: along sequences, and rows that are added up.
+// Kernels of a CPU for ops that are kernels by themselves: along sequences, of whole rows, and rows
+// that are added up.
 #pragma once
 
 #include "passes/emit/KernelEmitter.h"
 
 namespace nano::kernels {
 
-/// A single nano.scatter_add.
 mlir::LogicalResult emitScatterAddKernel(KernelFrame &frame);
-/// A single nano.scan.
 mlir::LogicalResult emitScanKernel(KernelFrame &frame);
-/// A single nano.argsort.
 mlir::LogicalResult emitArgsortKernel(KernelFrame &frame);
-/// A single nano.sparsemax.
 mlir::LogicalResult emitSparsemaxKernel(KernelFrame &frame);
-/// A single nano.recurrence.
 mlir::LogicalResult emitRecurrenceKernel(KernelFrame &frame);
-/// A single nano.band_scores / nano.band_product.
 mlir::LogicalResult emitBandScoresKernel(KernelFrame &frame);
 mlir::LogicalResult emitBandProductKernel(KernelFrame &frame);
+
+/// The emitter of an op that is a kernel by itself.
+struct WholeKernel {
+  llvm::StringRef op;
+  Emitter emitter;
+};
+inline constexpr WholeKernel sequenceKernels[] = {
+    {"nano.scatter_add", emitScatterAddKernel},   {"nano.scan", emitScanKernel},
+    {"nano.argsort", emitArgsortKernel},          {"nano.sparsemax", emitSparsemaxKernel},
+    {"nano.recurrence", emitRecurrenceKernel},    {"nano.band_scores", emitBandScoresKernel},
+    {"nano.band_product", emitBandProductKernel},
+};
 
 } // namespace nano::kernels

@@ -1,6 +1,6 @@
 // sparsemax: rows projected onto the simplex. An iteration is one row, whose threshold is found as
 // nano_sparsemax.h says it.
-#include "ir/graph/ReduceOps.h"
+#include "ir/graph/RowFunctionOps.h"
 #include "passes/cpu/SequenceKernels.h"
 #include "passes/emit/Loops.h"
 #include "passes/emit/TaskOperands.h"

@@ -7,6 +7,7 @@
 #include "ir/graph/Custom.h"
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/ReduceOps.h"
+#include "ir/graph/RowFunctionOps.h"
 #include "ir/graph/Sequence.h"
 #include "ir/graph/TableOps.h"
 #include "ir/kernel/shapes/nano_attention_launch.h"

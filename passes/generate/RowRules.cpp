@@ -6,6 +6,7 @@
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/ReduceOps.h"
+#include "ir/graph/RowFunctions.h"
 #include "ir/graph/Sequence.h"
 #include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
@@ -274,7 +275,7 @@ std::optional<Rule> RowProgram::rowRule(OpResult result, Part part) {
                 }};
   }
   if (op->hasTrait<ElementwiseOp>() ||
-      (isa<RotateOp, ArgsortOp, SparsemaxOp>(op) && part.dim + 1 < type.getRank())) {
+      ((isa<RotateOp, ArgsortOp>(op) || rowFunctionOf(op)) && part.dim + 1 < type.getRank())) {
     SmallVector<std::pair<Value, Part>> operands;
     for (Value operand : op->getOperands())
       operands.push_back({operand, part});

@@ -107,17 +107,17 @@ std::string stemOf(step::TaskOp task) {
   return words.empty() ? "copy" : llvm::join(words, "_");
 }
 
-/// Emitters of ops that are kernels by themselves.
-struct Special {
-  StringRef op;
-  Emitter emitter;
-};
-constexpr Special specials[] = {
-    {"nano.attention", emitAttentionKernel},      {"nano.attention_grad", emitAttentionGradKernel},
-    {"nano.scatter_add", emitScatterAddKernel},   {"nano.scan", emitScanKernel},
-    {"nano.recurrence", emitRecurrenceKernel},    {"nano.band_scores", emitBandScoresKernel},
-    {"nano.band_product", emitBandProductKernel}, {"nano.argsort", emitArgsortKernel},
-    {"nano.sparsemax", emitSparsemaxKernel}};
+constexpr WholeKernel attentionKernels[] = {{"nano.attention", emitAttentionKernel},
+                                            {"nano.attention_grad", emitAttentionGradKernel}};
+/// The kernel that an op is by itself; null where it is none.
+const WholeKernel *wholeKernelOf(Operation &op) {
+  for (ArrayRef<WholeKernel> kernels :
+       {ArrayRef<WholeKernel>(attentionKernels), ArrayRef<WholeKernel>(sequenceKernels)})
+    for (const WholeKernel &kernel : kernels)
+      if (op.getName().getStringRef() == kernel.op)
+        return &kernel;
+  return nullptr;
+}
 
 /// A text that is equal for tasks whose single op compiles to the same kernel.
 std::string specialKey(step::TaskOp task) {
@@ -206,11 +206,10 @@ private:
 
   LogicalResult lower(step::TaskOp task, OpBuilder &moduleBuilder) {
     auto ops = task.getBody().front().without_terminator();
-    const Special *special = nullptr;
+    const WholeKernel *special = nullptr;
     for (Operation &op : ops)
-      for (const Special &candidate : specials)
-        if (op.getName().getStringRef() == candidate.op)
-          special = &candidate;
+      if (const WholeKernel *kernel = wholeKernelOf(op))
+        special = kernel;
     if (auto custom = dyn_cast<graph::CustomOp>(task.getBody().front().front()))
       return lowerCustom(task, custom, moduleBuilder);
     if (special && !llvm::hasSingleElement(ops))

@@ -81,7 +81,9 @@ TEST(FrontendErrors, Rows) {
   EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return sparsemax(t); }),
             "sparsemax: takes f32 or bf16 rows, not i32 [4]");
   EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor) { return sparsemax(full({(1 << 24) + 1}, 0, f32)); }),
-            "sparsemax: 16777217 columns; at most 2^24 are counted");
+            "sparsemax: 16777217 columns; at most 16777216");
+  EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return alongRows("median", x); }),
+            "alongRows: there is no function of rows 'median'");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor t) { return takeAlong(x, t); }),
             "takeAlong: the indices are i32 [4] of rows of f32 [4, 8]; wanted is i32 with as many "
             "rows");

@@ -9,6 +9,7 @@
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/RandomOps.h"
 #include "ir/graph/ReduceOps.h"
+#include "ir/graph/RowFunctionOps.h"
 #include "ir/graph/ScaledOps.h"
 #include "ir/graph/Sequence.h"
 #include "ir/graph/ShapeOps.h"

@@ -314,7 +314,7 @@ nano.program @f(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
 // -----
 
 nano.program @f(%x: tensor<1x16777217xf32>) -> tensor<1x16777217xf32> {
-  // expected-error @below {{has 16777217 columns, more than 2^24}}
+  // expected-error @below {{has 16777217 columns, more than 16777216}}
   %y = nano.sparsemax %x : tensor<1x16777217xf32>
   nano.return %y : tensor<1x16777217xf32>
 }

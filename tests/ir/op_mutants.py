@@ -142,8 +142,8 @@ def argsort(op):
     return elementwise(op) and len(op.operands[0].shape) == 2 and op.results[0].element == I32
 
 
-def sparsemax(op):
-    return same_elements(op) and len(op.operands[0].shape) == 2 and op.operands[0].shape[1] <= 1 << 24
+def row_function(most):
+    return lambda op: same_elements(op) and len(op.operands[0].shape) == 2 and op.operands[0].shape[1] <= most
 
 
 def product(a, b, op):
@@ -263,20 +263,29 @@ def all_reduce(op):
     return same_elements(op) and op.attributes["combiner"] in (0, 1)
 
 
-FUNCTIONS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../ir/graph/FunctionOps.td")
-with open(FUNCTIONS, encoding="utf-8") as definitions:
-    DEFINED = re.findall(r'Nano_(Unary|FunctionOfTwo)Op<"(\w+)"', definitions.read())
+def definitions(file):
+    path = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../ir/graph", file)
+    with open(path, encoding="utf-8") as opened:
+        return opened.read()
+
+
+DEFINED = re.findall(r'Nano_(Unary|FunctionOfTwo)Op<"(\w+)"', definitions("FunctionOps.td"))
 UNARY = sorted(name for kind, name in DEFINED if kind == "Unary")
 OF_TWO = sorted(name for kind, name in DEFINED if kind == "FunctionOfTwo")
-assert UNARY and OF_TWO, f"{FUNCTIONS} defines no functions"
+ROWS = {  # and the most columns that each takes
+    name: int((re.search(r'let mostColumns = "(\d+)"', text) or ["", (1 << 31) - 1])[1])
+    for name, text in re.findall(r'Nano_RowFunctionOp<"(\w+)"(.*?)^}', definitions("RowFunctionOps.td"), re.M | re.S)
+}
+assert UNARY and OF_TWO and ROWS
 BINARY = "add sub mul div max min".split()
 INTEGER = "and or xor shl shr rem".split()
 MEANINGS = {
     **dict.fromkeys(UNARY + OF_TWO + BINARY + INTEGER, same_elements),
+    **{name: row_function(most) for name, most in ROWS.items()},
     "cast": elementwise, "select": select, "bitcast": bitcast, "normal": normal, "iota": iota, "constant": lambda op: True,
     "broadcast": broadcast, "reshape": reshape, "slice": slice_, "concat": concat, "rotate": rotate,
     "transpose": transpose, "permute": permute, "reduce": reduce, "scan": scan, "argsort": argsort,
-    "sparsemax": sparsemax, "matmul": matmul,
+    "matmul": matmul,
     "scaled_matmul": scaled_matmul, "quantize": scaled, "dequantize": scaled, "gather": gather,
     "scatter_add": scatter_add, "attention": attention, "attention_grad": attention_grad,
     "cross_entropy": cross_entropy, "recurrence": recurrence, "band_scores": band_scores,
@@ -287,7 +296,7 @@ MEANINGS = {
 
 # Operands of ops whose meaning above goes over all that there are.
 OPERANDS = {
-    **dict.fromkeys(UNARY + ["cast", "bitcast", "rotate", "scan", "argsort", "sparsemax", "all_reduce"], 1),
+    **dict.fromkeys(UNARY + ["cast", "bitcast", "rotate", "scan", "argsort", *ROWS, "all_reduce"], 1),
     **dict.fromkeys(OF_TWO + BINARY + INTEGER, 2), "normal": 3,
 }  # fmt: skip
 
@@ -378,7 +387,7 @@ def make(name, r):
     if name == "argsort":
         x = Type(sizes(2, 2), r.choice([e, I32]))
         return Op(name, [x], [Type(x.shape, I32)])
-    if name == "sparsemax":
+    if name in ROWS:
         x = Type(sizes(2, 2), e)
         return Op(name, [x], [x])
     if name in ("matmul", "scaled_matmul"):
