@@ -220,6 +220,10 @@ private:
       if (failed(isTemplate) || *isTemplate)
         return isTemplate;
     }
+    if (special ? isCuda : task.getBody().front().front().hasTrait<graph::WholeKernelOp>())
+      return task.emitOpError("is a kernel by itself that ")
+             << (isCuda ? "passes/cuda/CudaTemplateKernels.cpp does not take"
+                        : "passes/cpu/SequenceKernels.h does not name");
 
     std::optional<RowForm> form;
     int64_t iterations = 0;
