@@ -199,7 +199,7 @@ public:
           "Others",     "load",       "store",   "storeSums", "storeColumns", "row",
           "column",     "part",       "product", "others",    "totals",       "Columns",
           "columns",    "copies",     "copy",    "chunks",    "loadColumns",  "othersAt",
-          "products",   "second",     "cluster"})
+          "products",   "second"})
       names.take(word);
     for (unsigned i = 0; i < kernel.getNumBuffers(); ++i)
       if (isEpilogues(product, i)) {
@@ -239,17 +239,16 @@ public:
   }
 
   FailureOr<std::string> text() {
-    std::string text =
-        fmt::format("\nstruct Product {{\n  using ElementA = {};\n  using ElementB = {};\n"
-                    "  using Result = {};\n"
-                    "  static constexpr int rows = {}, columns = {}, inner = {}, blocks = {}, "
-                    "sums = {};\n  static constexpr int products = {}, cluster = {};\n"
-                    "  static constexpr bool transposeA = {}, transposeB = {}, addsColumns = {};\n",
-                    elementOf(product.getA()), elementOf(product.getB()),
-                    cudaType(productType().getElementType()), product.getRows(),
-                    product.getColumns(), product.getInner(), product.getBlocks(), sums.size(),
-                    products(), kernel.getLaunch()->getCluster(), product.getTransposeA(),
-                    product.getTransposeB(), columnSum.has_value());
+    std::string text = fmt::format(
+        "\nstruct Product {{\n  using ElementA = {};\n  using ElementB = {};\n"
+        "  using Result = {};\n"
+        "  static constexpr int rows = {}, columns = {}, inner = {}, blocks = {}, "
+        "sums = {};\n  static constexpr int products = {};\n"
+        "  static constexpr bool transposeA = {}, transposeB = {}, addsColumns = {};\n",
+        elementOf(product.getA()), elementOf(product.getB()),
+        cudaType(productType().getElementType()), product.getRows(), product.getColumns(),
+        product.getInner(), product.getBlocks(), sums.size(), products(), product.getTransposeA(),
+        product.getTransposeB(), columnSum.has_value());
     for (auto &[argument, name] : members)
       text += fmt::format("  {}{} *{};\n", isConstant(argument) ? "const " : "",
                           elementOf(argument), name);

@@ -7,8 +7,7 @@
 // A kernel names its product P with
 //   rows, columns, inner, transposeA, transposeB
 //                                      as in MatmulShape
-//   blocks, cluster                    of the launch, and of a cluster, as in MatmulLaunch and
-//                                      MatmulShape
+//   blocks                             of the launch, as in MatmulLaunch
 //   ElementA, ElementB                 of the factors: both bf16, or f8e4m3 or f8e5m2
 //   products                           how many matrices B of as many columns there are: of two, an
 //                                      element of each product is ended at once, with no sums and
@@ -222,7 +221,7 @@ NANO_DEVICE void matmul(int block, const TensorMap &a, const TensorMap &b, const
     decreaseRegisters<64>();
     hopper::finishTiles(work, x, warp - loading - 4);
   }
-  clusterSync(); // nobody leaves while other blocks' loads or arrivals are still to come
+  clusterSync(); // nobody leaves while the other block's loads or arrivals are still to come
 }
 /// Likewise of one product.
 template <class P>

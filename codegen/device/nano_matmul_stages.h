@@ -12,12 +12,12 @@ namespace hopper {
 /// What the stages ask of a product, for templates that store its sums by themselves.
 struct ProductAlone {
   struct Others {};
-  static constexpr int sums = 0, copies = 0, products = 1, cluster = MatmulTiles::clusterBlocks;
+  static constexpr int sums = 0, copies = 0, products = 1;
   static constexpr bool addsColumns = false;
 };
 
-/// The stages of a block: full when both operands' bytes have come, empty when all warps of all
-/// blocks of the cluster have read them, because each loads a share of B for all. Where other warps
+/// The stages of a block: full when both operands' bytes have come, empty when all warps of both
+/// blocks of the cluster have read them, because each loads half of B for both. Where other warps
 /// finish a warp's products, these are given when they are in shared memory, and taken when they
 /// have been read.
 template <class P> struct MatmulStages {
@@ -71,7 +71,7 @@ template <class P> struct MatmulStages {
     if (threadIdx.x == 0) {
       for (int i = 0; i < count; ++i) {
         mbarrierInit(&full[i], 1);
-        mbarrierInit(&empty[i], P::cluster * Tiles::warps);
+        mbarrierInit(&empty[i], Tiles::clusterBlocks * Tiles::warps);
       }
       for (int warp = 0; warp < Tiles::warps; ++warp)
         for (int i = 0; i < held; ++i) {
@@ -85,7 +85,7 @@ template <class P> struct MatmulStages {
   /// The warp has finished reading the stage.
   NANO_DEVICE void release(int stage) {
     syncWarp();
-    if (laneIndex() < P::cluster)
+    if (laneIndex() < Tiles::clusterBlocks)
       mbarrierArriveRemote(&empty[stage], uint32_t(laneIndex()));
   }
   /// Waits until a part has been handed over, and hands one over when the warp has finished with
@@ -114,27 +114,27 @@ struct StageCounter {
   }
 };
 
-/// The tiles of a block's cluster, pairs or four: begin, begin + step, … before end; and where the
+/// The pairs of tiles of a block's cluster: begin, begin + step, … before end; and where the
 /// block's tile of each lies. What all clusters make at one time are neighbours, which have few
 /// rows of the larger factor in common and go through those of the smaller one: each comes from
 /// memory once.
 template <class P> struct MatmulWork {
   using Tiles = MatmulTiles;
-  static constexpr int pairRows = P::cluster * Tiles::rows,
+  static constexpr int pairRows = Tiles::clusterBlocks * Tiles::rows,
                        tileColumns = Tiles::columns / P::products; ///< of each product
   static constexpr int rowPairs = int(divideUp(P::rows, pairRows)),
                        columnTiles = int(divideUp(P::columns, tileColumns)),
-                       end = rowPairs * columnTiles, step = P::blocks / P::cluster;
+                       end = rowPairs * columnTiles, step = P::blocks / Tiles::clusterBlocks;
   static constexpr bool alongRows = P::rows < P::columns * P::products;
   static_assert(step <= end); // each cluster has one
   int begin;
 
-  NANO_DEVICE MatmulWork(int block) : begin(block / P::cluster) {}
+  NANO_DEVICE MatmulWork(int block) : begin(block / Tiles::clusterBlocks) {}
   /// The block's in its cluster: asked for where it is wanted, for a register is too much for it.
   static NANO_DEVICE int rank() { return int(clusterRank()); }
   NANO_DEVICE int row(int pair) const {
     const int rows = alongRows ? pair % rowPairs : pair / columnTiles;
-    return (rows * P::cluster + rank()) * Tiles::rows;
+    return (rows * Tiles::clusterBlocks + rank()) * Tiles::rows;
   }
   NANO_DEVICE int column(int pair) const {
     return (alongRows ? pair / rowPairs : pair % columnTiles) * tileColumns;
@@ -152,9 +152,9 @@ template <class P>
 NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, const TensorMap &b,
                               const TensorMap &second) {
   using Tiles = MatmulTiles;
-  constexpr uint16_t all = (1 << P::cluster) - 1;
+  constexpr uint16_t both = (1 << Tiles::clusterBlocks) - 1;
   using Stages = MatmulStages<P>;
-  constexpr TensorBox box = Tiles::bBox(P::transposeB, Stages::elementBytes, P::cluster);
+  constexpr TensorBox box = Tiles::bBox(P::transposeB, Stages::elementBytes);
   constexpr int boxBytes = box.rows * Tiles::rowBytes;
   auto &stages = Stages::get();
   prefetchTensorMap(a);
@@ -163,11 +163,10 @@ NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, con
     prefetchTensorMap(second);
   StageCounter at;
   const int rank = work.rank();
-  // Of columns of B each block loads a share, which are all of one product's where there are two.
-  constexpr int ranks = P::cluster / P::products; // of a product
-  const bool ofSecond = P::products > 1 && rank >= ranks;
-  const TensorMap &ofRank = ofSecond ? second : b;
-  const int firstOfRank = (ofSecond ? rank - ranks : rank) * box.rows;
+  // Of columns of B each block loads half, which are all of one product's where there are two.
+  const TensorMap &ofRank = P::products > 1 && rank > 0 ? second : b;
+  const int firstOfRank = P::products > 1 ? 0 : rank * box.rows;
+  static_assert(Tiles::clusterBlocks == 2);
 #pragma unroll 1
   for (int pair = work.begin; pair < work.end; pair += work.step) {
     const int row = work.row(pair), column = work.column(pair);
@@ -180,13 +179,14 @@ NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, con
       bulkTensorLoad(stages.a(at.stage), a, P::transposeA ? row : k, P::transposeA ? k : row, full);
       uint8_t *const part = stages.b(at.stage) + rank * boxBytes;
       if constexpr (P::transposeB) {
-        bulkTensorLoadMulticast(part, ofRank, k, column + firstOfRank, full, all);
+        bulkTensorLoadMulticast(part, ofRank, k, column + firstOfRank, full, both);
       } else {
         constexpr int boxes = MatmulWork<P>::tileColumns / box.columns;
 #pragma unroll
         for (int i = 0; i < Tiles::columns / box.columns; ++i)
-          bulkTensorLoadMulticast(part + i * P::cluster * boxBytes, i < boxes ? b : second,
-                                  column + i % boxes * box.columns, k + rank * box.rows, full, all);
+          bulkTensorLoadMulticast(part + i * Tiles::clusterBlocks * boxBytes,
+                                  i < boxes ? b : second, column + i % boxes * box.columns,
+                                  k + rank * box.rows, full, both);
       }
     }
   }

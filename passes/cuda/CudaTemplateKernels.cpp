@@ -489,7 +489,7 @@ private:
   }
 
   /// Of one product, or two of the same A.
-  FailureOr<std::vector<TemplateCall>> product(ArrayRef<nano::Product> ops, int cluster = 2) {
+  FailureOr<std::vector<TemplateCall>> product(ArrayRef<nano::Product> ops) {
     const nano::Product &op = ops.front();
     if (const std::string obstacle = nano::productsObstacle(body); !obstacle.empty())
       return op.op->emitOpError("is no product of a generated kernel: ") << obstacle;
@@ -534,8 +534,7 @@ private:
                                   int(step::elementBytes(getElementTypeOrSelf(op.a.getType()))),
                                   !results.sums.empty(),
                                   type.getElementType().isF32(),
-                                  int(ops.size()),
-                                  cluster};
+                                  int(ops.size())};
     const nano::MatmulLaunch sizes = nano::matmulLaunch(shape, multiprocessors);
     using Tiles = nano::MatmulTiles;
     setLaunch(launch, "matmul",
@@ -553,11 +552,11 @@ private:
     };
     launch.tensorMaps = {map(0, Tiles::aBox(shape.transposeA, shape.elementBytes))};
     for (unsigned i = 1; i <= ops.size(); ++i)
-      launch.tensorMaps.push_back(
-          map(i, Tiles::bBox(shape.transposeB, shape.elementBytes, shape.cluster)));
-    launch.cluster = shape.cluster;
-    const auto products = int64_t(ops.size()) * shape.rows * shape.columns * shape.inner;
-    launch.flops = b.getF64FloatAttr(2.0 * double(products) / double(sizes.blocks));
+      launch.tensorMaps.push_back(map(i, Tiles::bBox(shape.transposeB, shape.elementBytes)));
+    launch.cluster = Tiles::clusterBlocks;
+    launch.flops =
+        b.getF64FloatAttr(2.0 * double(ops.size()) * double(shape.rows) * double(shape.columns) *
+                          double(shape.inner) / double(sizes.blocks));
     const auto factors = 1 + ops.size(), scales = op.isScaled() ? 2 * ops.size() : 0;
     const IntegerAttr second = ops.size() > 1 ? b.getI64IntegerAttr(at.ins[2]) : IntegerAttr();
     launch.instance = [=, places = list(at.outs), context = b.getContext()](
@@ -570,9 +569,6 @@ private:
                                       DenseI64ArrayAttr::get(context, others.drop_front(scales)),
                                       places, added, columnSum, second, functions.epilogue);
     };
-    if (const int other = nano::matmulCluster(shape, multiprocessors);
-        candidates && cluster == 2 && other != cluster)
-      launch.candidates = *product(ops, other);
     return std::vector<TemplateCall>{launch};
   }
 

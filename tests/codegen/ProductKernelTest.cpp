@@ -112,19 +112,7 @@ public:
       outs.emplace_back(step::nameOf(out), cast<MemRefType>(out.getType()));
     }
     const std::map<std::string, DeviceBuffer> before = buffers;
-    std::vector<FlatSymbolRefAttr> ways;
-    ASSERT_NO_FATAL_FAILURE(lower(multiprocessors, ways));
-    for (FlatSymbolRefAttr way : ways) {
-      buffers = before;
-      ASSERT_NO_FATAL_FAILURE(run(way));
-      ASSERT_NO_FATAL_FAILURE(compare(outs, expected, tolerances, before));
-    }
-  }
-
-private:
-  void compare(const std::vector<std::pair<std::string, MemRefType>> &outs,
-               const std::vector<TensorValue> &expected, const std::vector<double> &tolerances,
-               const std::map<std::string, DeviceBuffer> &before) {
+    ASSERT_NO_FATAL_FAILURE(run(multiprocessors));
     std::map<std::string, std::vector<bool>> written;
     for (auto [i, out] : llvm::enumerate(outs)) {
       const std::vector<double> values = buffers[out.first].values();
@@ -148,6 +136,7 @@ private:
     }
   }
 
+private:
   DeviceBuffer &bufferOf(Value memref) {
     const std::string name = step::nameOf(memref);
     auto [it, isNew] = buffers.try_emplace(name);
@@ -174,31 +163,22 @@ private:
       std::copy_n(&numbers.bytes[i * bytes], bytes, &buffer.bytes[place * bytes]);
   }
 
-  /// Lowers the task. `ways`: its kernel, and others that may take its place.
-  void lower(int64_t multiprocessors, std::vector<FlatSymbolRefAttr> &ways) {
+  /// Lowers the task, and runs its kernel on the buffers.
+  void run(int64_t multiprocessors) {
     PassManager passes(&context);
     LowerKernelsOptions options;
     options.target = "cuda";
     options.multiprocessors = multiprocessors;
-    options.candidates = true;
     passes.addPass(createLowerKernels(options));
     ASSERT_TRUE(succeeded(passes.run(*module)));
+    step::LaunchOp launch;
     module->walk([&](step::LaunchOp found) { launch = found; });
-    ways.push_back(launch.getKernelAttr());
-    if (ArrayAttr others = launch.getCandidatesAttr())
-      llvm::append_range(ways, others.getAsRange<FlatSymbolRefAttr>());
-  }
-
-  /// Runs a kernel on the buffers.
-  void run(FlatSymbolRefAttr way) {
     auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(
-        launch, SymbolRefAttr::get(&context, step::kernelModuleName, {way}));
+        launch, SymbolRefAttr::get(&context, step::kernelModuleName, {launch.getKernelAttr()}));
     FailureOr<std::string> text = codegen::cudaKernelText(kernel, 1);
     ASSERT_TRUE(succeeded(text));
     const kernel::LaunchAttr attribute = *kernel.getLaunch();
-    Shape shape{static_cast<int>(attribute.getThreads()),
-                way == launch.getKernelAttr() ? launch.getIterations()->front()
-                                              : int64_t(*kernel.getIterations()),
+    Shape shape{static_cast<int>(attribute.getThreads()), launch.getIterations()->front(),
                 static_cast<int>(kernel.getScratchBytes()), attribute.getBlockIterations(),
                 codegen::tensorMapsOf(kernel)};
     std::vector<Argument> arguments;
@@ -210,7 +190,7 @@ private:
            size_t(step::layoutOf(type).offset * step::elementBytes(type.getElementType())),
            isWritten && kernel.reads(i)});
     }
-    const std::string name = way.getValue().str();
+    const std::string name = launch.getKernel().str();
     SCOPED_TRACE(*text);
     EXPECT_EQ(TemplateRunner(*text, {name}).run(name, shape, arguments, 3), "");
   }
@@ -218,7 +198,6 @@ private:
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   step::TaskOp task;
-  step::LaunchOp launch;
   std::map<std::string, DeviceBuffer> buffers;
 };
 
@@ -378,8 +357,8 @@ std::string twoOperandsProgram(const Sizes &sizes) {
                    {{"ROWS", sizes.rows}, {"COLS", sizes.columns}, {"INNER", sizes.inner}});
 }
 
-/// silu(gate)·up + bias of two products, and both; `scaled`: of 8 bits, each with scales of its
-/// own.
+/// silu(gate)·up + bias of two products, of which the kernel writes both too; `scaled`: of 8-bit
+/// factors, each product with scales of its own.
 std::string pairProgram(const Sizes &sizes, bool transposeB, bool scaled) {
   const std::string factor = scaled ? "f8E4M3FN>" : "bf16>",
                     b = (transposeB ? "COLSxINNERx" : "INNERxCOLSx") + factor,
@@ -506,9 +485,9 @@ std::string lossProgram(int64_t rows, int64_t columns) {
 
 TEST(ProductKernel, SizesThatTilesDoNotDivide) {
   // Fewer rows and columns than a tile; several tiles a block, of one column and of several; an
-  // inner dimension of less than one step, of whole ones, and of more; clusters of four.
+  // inner dimension of less than one step, of whole ones, and of more.
   for (const Sizes &size : {Sizes{5, 8, 8, 2}, Sizes{300, 264, 72, 2}, Sizes{140, 520, 128, 4},
-                            Sizes{513, 40, 200, 132}, Sizes{1100, 776, 72, 32}})
+                            Sizes{513, 40, 200, 132}})
     for (bool transposeB : {true, false}) {
       SCOPED_TRACE(size.text() + (transposeB ? ", transposed" : ""));
       Product(squareProgram(size.rows, size.columns, size.inner, transposeB))
@@ -625,10 +604,11 @@ TEST(ProductKernel, TwoOperandsAndThreeResults) {
 }
 
 TEST(ProductKernel, TwoProductsOfOneOperand) {
-  // Fewer rows and columns than a tile; several tiles a block, along columns and rows; less than
-  // one step, as many as the epilogue has pieces, twice as many, and more; clusters of four.
+  // Fewer rows and columns than a tile has of each product; several tiles a block, along columns
+  // and along rows; less than one step along the inner dimension, as many as the epilogue has
+  // pieces, up to twice as many, and more.
   for (const Sizes &size : {Sizes{5, 8, 16, 2}, Sizes{272, 264, 512, 2}, Sizes{140, 200, 784, 132},
-                            Sizes{528, 136, 1040, 2}, Sizes{1100, 264, 80, 32}})
+                            Sizes{528, 136, 1040, 2}})
     for (bool transposeB : {true, false}) {
       SCOPED_TRACE(size.text() + (transposeB ? ", transposed" : ""));
       Product(pairProgram(size, transposeB, /*scaled=*/false)).check(size.multiprocessors);

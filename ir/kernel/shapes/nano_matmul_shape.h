@@ -11,14 +11,14 @@ namespace nano {
 /// of elements of two bytes, where A must not be transposed, or of one byte, where B has to be, and
 /// A may be if `isWide`. `sums`: whether the epilogue makes sums along rows. `products`: of how
 /// many matrices B with the same A; the epilogue ends two products at once, each of so many
-/// columns. `cluster`: blocks of a cluster, two or four.
+/// columns.
 struct MatmulShape {
   long long rows, columns, inner;
   bool transposeA, transposeB;
   int elementBytes;
   bool sums;
   bool isWide; ///< whether the epilogue gets f32, not bf16
-  int products = 1, cluster = 2;
+  int products = 1;
 };
 
 /// What one bulk load of an operand brings: so many columns of so many rows of the matrix.
@@ -26,11 +26,11 @@ struct TensorBox {
   int columns, rows;
 };
 
-/// The blocks of a cluster, two or four, make as many tiles that have their columns in common: each
-/// loads its own rows of A and its share of B's part for all. Of two products a tile has half as
-/// many columns of each, side by side. Of a block's warpgroups two multiply, one warp of the next
-/// one loads, and where an epilogue makes sums, two more do the epilogue: it computes much, which
-/// the warps that multiply would have to wait for.
+/// A pair of blocks, a cluster, makes two tiles that have their columns in common: each loads its
+/// own rows of A and half of B's part for both. Of two products a tile has half as many columns of
+/// each, side by side. Of a block's warpgroups two multiply, one warp of the next one loads, and
+/// where an epilogue makes sums, two more do the epilogue: it computes much, which the warps that
+/// multiply would have to wait for.
 struct MatmulTiles {
   static constexpr int rows = 128, columns = 256;
   static constexpr int clusterBlocks = 2, multiplying = 2, warps = 4 * multiplying;
@@ -59,12 +59,11 @@ struct MatmulTiles {
   static NANO_BOTH constexpr TensorBox aBox(bool transposeA, int elementBytes) {
     return transposeA ? TensorBox{rows, inner(elementBytes)} : TensorBox{inner(elementBytes), rows};
   }
-  /// A block's share of B: of its columns, or where they are contiguous of its rows, as many
-  /// columns at a time as a row in shared memory holds.
-  static NANO_BOTH constexpr TensorBox bBox(bool transposeB, int elementBytes,
-                                            int cluster = clusterBlocks) {
-    return transposeB ? TensorBox{inner(elementBytes), columns / cluster}
-                      : TensorBox{rowBytes / elementBytes, inner(elementBytes) / cluster};
+  /// Halves of B: of its columns, or where they are contiguous of its rows, as many columns at a
+  /// time as a row in shared memory holds.
+  static NANO_BOTH constexpr TensorBox bBox(bool transposeB, int elementBytes) {
+    return transposeB ? TensorBox{inner(elementBytes), columns / clusterBlocks}
+                      : TensorBox{rowBytes / elementBytes, inner(elementBytes) / clusterBlocks};
   }
 };
 
@@ -75,41 +74,15 @@ struct MatmulLaunch {
   int sharedBytes; ///< dynamic
 };
 
-/// Clusters that the machine has room for at one time, one block a multiprocessor. The blocks of
-/// one lie in a group of multiprocessors, of which an H100 has eight, of 16 or 18.
-NANO_BOTH constexpr long long matmulClusters(int cluster, long long multiprocessors) {
-  constexpr long long group = 16;
-  const long long clusters =
-      cluster == 2 ? multiprocessors / cluster : multiprocessors / group * (group / cluster);
-  return clusters < 1 ? 1 : clusters;
-}
-
-/// Places of a cluster's tiles.
-NANO_BOTH constexpr long long matmulPlaces(const MatmulShape &shape) {
-  using Tiles = MatmulTiles;
-  return divideUp(shape.rows, shape.cluster * Tiles::rows) *
-         divideUp(shape.columns, Tiles::columns / shape.products);
-}
-
-/// Blocks of a cluster that may be faster than two: four, which read a quarter less from the
-/// second-level cache, where they have at most 5% more tiles each; else two. What the epilogue
-/// reads and writes comes through that cache too.
-NANO_BOTH constexpr int matmulCluster(MatmulShape shape, long long multiprocessors) {
-  long long shares[2] = {};
-  for (int i = 0; i < 2; ++i) {
-    shape.cluster = i == 0 ? 2 : 4;
-    shares[i] = divideUp(matmulPlaces(shape), matmulClusters(shape.cluster, multiprocessors));
-  }
-  const bool isLarge = shape.rows >= 4 * MatmulTiles::rows && multiprocessors >= 32;
-  return !shape.sums && !shape.isWide && isLarge && 20 * shares[1] <= 21 * shares[0] ? 4 : 2;
-}
-
 /// One block a multiprocessor, or fewer when there are fewer tiles. Each cluster makes its share.
 NANO_BOTH constexpr MatmulLaunch matmulLaunch(const MatmulShape &shape, long long multiprocessors) {
   using Tiles = MatmulTiles;
-  const long long places = matmulPlaces(shape),
-                  share = divideUp(places, matmulClusters(shape.cluster, multiprocessors));
-  return {Tiles::threads(shape.sums), shape.cluster * divideUp(places, share), Tiles::sharedBytes};
+  const long long pairs = divideUp(shape.rows, Tiles::clusterBlocks * Tiles::rows) *
+                          divideUp(shape.columns, Tiles::columns / shape.products);
+  const long long most = multiprocessors < 2 ? 1 : multiprocessors / Tiles::clusterBlocks;
+  const long long share = divideUp(pairs, most);
+  return {Tiles::threads(shape.sums), Tiles::clusterBlocks * divideUp(pairs, share),
+          Tiles::sharedBytes};
 }
 
 } // namespace nano

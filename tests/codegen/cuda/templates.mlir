@@ -211,7 +211,7 @@ step.program @scatter_transposed {
 // CHECK-NEXT:    using ElementB = nano::bf16;
 // CHECK-NEXT:    using Result = nano::bf16;
 // CHECK-NEXT:    static constexpr int rows = 49152, columns = 3072, inner = 768, blocks = 132, sums = 0;
-// CHECK-NEXT:    static constexpr int products = 1, cluster = 2;
+// CHECK-NEXT:    static constexpr int products = 1;
 // CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = false, addsColumns = false;
 // CHECK-NEXT:    nano::bf16 *y;
 // CHECK-NEXT:    const float *bias;
@@ -300,7 +300,7 @@ step.program @product {
 // CHECK-NEXT:    using ElementB = nano::f8e4m3;
 // CHECK-NEXT:    using Result = nano::bf16;
 // CHECK-NEXT:    static constexpr int rows = 3072, columns = 50304, inner = 768, blocks = 132, sums = 1;
-// CHECK-NEXT:    static constexpr int products = 1, cluster = 2;
+// CHECK-NEXT:    static constexpr int products = 1;
 // CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = true, addsColumns = false;
 // CHECK-NEXT:    const float *scale_a;
 // CHECK-NEXT:    const float *scale_b;
@@ -373,7 +373,7 @@ step.program @statistics {
 // CHECK-NEXT:    using ElementB = nano::f8e4m3;
 // CHECK-NEXT:    using Result = float;
 // CHECK-NEXT:    static constexpr int rows = 50304, columns = 768, inner = 4096, blocks = 132, sums = 0;
-// CHECK-NEXT:    static constexpr int products = 1, cluster = 2;
+// CHECK-NEXT:    static constexpr int products = 1;
 // CHECK-NEXT:    static constexpr bool transposeA = true, transposeB = true, addsColumns = false;
 // CHECK:         float *grad_w;
 // CHECK:         struct Others {};
@@ -430,7 +430,7 @@ step.program @apart {
 // IR-SAME:    column_sum = 1 : i64
 // CHECK-LABEL: // matmul_sum_
 // CHECK:         static constexpr int rows = 49152, columns = 3072, inner = 768, blocks = 132, sums = 0;
-// CHECK-NEXT:    static constexpr int products = 1, cluster = 2;
+// CHECK-NEXT:    static constexpr int products = 1;
 // CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = false, addsColumns = true;
 // CHECK:         NANO_DEVICE nano::Vec<float, 8> store(int row, int column,
 // CHECK:           const auto [[Y:.*]] = product * others.h.elements();
@@ -637,7 +637,7 @@ step.program @split {
 // IR-SAME:      results = [array<i64: 6>, array<i64: 7>], added = [], second = 2 : i64, epilogue = @{{.*}}.epilogue>
 // CHECK-LABEL: // matmul_sigmoid_mul_cast_
 // CHECK:         static constexpr int rows = 4096, columns = 256, inner = 512, blocks = 64, sums = 0;
-// CHECK-NEXT:    static constexpr int products = 2, cluster = 2;
+// CHECK-NEXT:    static constexpr int products = 2;
 // CHECK:         NANO_DEVICE float scale(int product) const {
 // CHECK-NEXT:      return product == 0 ? nano::read(scale_x) * nano::read(scale_v) : nano::read(scale_x) *
 // CHECK-NEXT:          nano::read(scale_w);

@@ -60,7 +60,7 @@ std::string plainText(const nano::SymmetricShape &s, long long blocks) {
          "using "
          "Result = nano::bf16;\n  static constexpr int rows = " +
          number(s.size) + ", columns = " + number(s.size) + ", inner = " + number(s.inner) +
-         ", blocks = " + number(blocks) + R"(, sums = 0, products = 1, cluster = 2;
+         ", blocks = " + number(blocks) + R"(, sums = 0, products = 1;
   static constexpr bool transposeA = false, transposeB = true, addsColumns = false, copies = false;
   nano::bf16 *y;
   struct Others {};

@@ -121,33 +121,6 @@ step.program @long_rows {
   }
 }
 
-// A product with an end, in clusters of four blocks, which have no more tiles each; not where they are few.
-// CHECK-LABEL: step.program @ends
-// CHECK:         step.launch @[[PAIRS:matmul_[0-9a-z_]+]]({{.*}}) {candidates = [@[[FOURS:matmul_[0-9a-z_]+]]], iterations = array<i64: 128>}
-// CHECK:         step.launch @matmul_{{[0-9a-z_]+}}({{.*}}) {iterations = array<i64: 8>}
-step.program @ends {
-  %x = step.buffer "x" : memref<8192x512xbf16>
-  %w = step.buffer "w" : memref<1024x512xbf16>
-  %y = step.buffer "y" : memref<8192x1024xbf16>
-  %u = step.buffer "u" : memref<256x512xbf16>
-  %z = step.buffer "z" : memref<256x1024xbf16>
-  step.fill %x : memref<8192x512xbf16>
-  step.fill %w : memref<1024x512xbf16>
-  step.fill %u : memref<256x512xbf16>
-  step.task ins(%x, %w) outs(%y) : (memref<8192x512xbf16>, memref<1024x512xbf16>) -> memref<8192x1024xbf16> {
-  ^bb0(%a: tensor<8192x512xbf16>, %b: tensor<1024x512xbf16>):
-    %p = nano.matmul %a, %b {transpose_b} : (tensor<8192x512xbf16>, tensor<1024x512xbf16>) -> tensor<8192x1024xbf16>
-    %s = nano.mul %p, %p : tensor<8192x1024xbf16>
-    nano.yield %s : tensor<8192x1024xbf16>
-  }
-  step.task ins(%u, %w) outs(%z) : (memref<256x512xbf16>, memref<1024x512xbf16>) -> memref<256x1024xbf16> {
-  ^bb0(%a: tensor<256x512xbf16>, %b: tensor<1024x512xbf16>):
-    %p = nano.matmul %a, %b {transpose_b} : (tensor<256x512xbf16>, tensor<1024x512xbf16>) -> tensor<256x1024xbf16>
-    %s = nano.mul %p, %p : tensor<256x1024xbf16>
-    nano.yield %s : tensor<256x1024xbf16>
-  }
-}
-
 // CHECK-LABEL: module @kernels
 // CHECK-DAG:   kernel.func @[[GRAM]]{{.*}}instantiates = #kernel.symmetric<matrices = 2, size = 328, inner = 136, blocks = 12, transpose = false, alpha = 1.000000e+00 : f64, beta = 1.000000e+00 : f64, x = 0, c = 1>{{.*}}iterations = 12
 // CHECK-DAG:   kernel.func @[[SQUARE]]{{.*}}instantiates = #kernel.symmetric<matrices = 2, size = 328, inner = 328, blocks = 12, transpose = false, alpha = 2.000000e+00 : f64, beta = -4.000000e+00 : f64, x = 0, d = 1, c = 2>
@@ -155,5 +128,3 @@ step.program @ends {
 // CHECK-DAG:   kernel.func @[[ONE]]{{.*}}tiles = 1
 // CHECK-DAG:   kernel.func @[[TWO]]{{.*}}tiles = 2
 // CHECK-DAG:   kernel.func @[[STAGES]]{{.*}}tiles = 3
-// CHECK-DAG:   kernel.func @[[PAIRS]]({{.*}}cluster = 2>
-// CHECK-DAG:   kernel.func @[[FOURS]]({{.*}}cluster = 4>
