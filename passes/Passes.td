@@ -420,7 +420,7 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
 
     The other operands are whole matrices or one number a column, of 2- or 4-byte elements, single f32 numbers and constants; results are whole.
 
-    With `products` = "pairs" or "fused", a kernel that reads two products of one A and as many columns each, as a gate and what it gates, and no other whole matrix, begins with both.
+    A kernel that reads two products of one A and as many columns each, as a gate and what it gates, and no other whole matrix, begins with both.
     Others may read them too, behind the kernel, which then writes them besides:
 
     ```mlir
@@ -462,8 +462,7 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
     result for every multiprocessor. A kernel that begins with a product ends one tile while it multiplies the next: it takes as long as the longest of its multiplications, its
     operations on elements, those of them that are special functions, and its bytes; or, where the product is f32, as its multiplications and what follows together.
     Two products count by the library as one of as many columns, which it is where `nano-merge-products` can make it one. One that turns its A takes as long as the longer of its
-    multiplications and its bytes, and saves writing A twice; only the library cuts sums into parts where tiles are few. "pairs" likewise, of two products besides; "fused" takes every
-    product that has the form, "library" none.
+    multiplications and its bytes, and saves writing A twice; only the library cuts sums into parts where tiles are few. "fused" takes every product that has the form, "library" none.
 
     Remarks, with `report`: what became of each product that one kernel alone reads, or reads beside another one of the same A, or that could turn its A.
 
@@ -473,8 +472,8 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
   let options = [
     Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "rates: a machine's name or JSON file">,
     NanocOption<"products", "products", "std::string", "\"auto\"",
-                "cuda: which matrix products that one kernel alone reads are computed by that kernel: those that the machine predicts to be faster so (auto), likewise two of one operand together (pairs), all that can be (fused), none (library)",
-                "--products", "auto|pairs|fused|library">,
+                "cuda: which matrix products that one kernel alone reads are computed by that kernel: those that the machine predicts to be faster so (auto), all that can be (fused), none (library)",
+                "--products", "auto|fused|library">,
     Option<"report", "report", "bool", "false", "a remark on every product that one kernel alone reads">];
 }
 

@@ -95,9 +95,9 @@ struct FuseProducts : nano::impl::FuseProductsBase<FuseProducts> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (products != "auto" && products != "pairs" && products != "fused" && products != "library") {
+    if (products != "auto" && products != "fused" && products != "library") {
       emitError(module.getLoc()) << "nano-fuse-products: products=" << products.getValue()
-                                 << ": there are auto, pairs, fused and library";
+                                 << ": there are auto, fused and library";
       return signalPassFailure();
     }
     llvm::Expected<machine::Machine> loaded = machine::load(machine);
@@ -124,8 +124,6 @@ private:
   /// Moves two products of the same A into the kernel, the first that may be. Where others read
   /// them too, the kernel writes them besides.
   bool joinPair(FusedOp fused) {
-    if (products == "auto")
-      return false;
     llvm::SmallSetVector<Value, 4> inputs(llvm::from_range, fused.getInputs());
     for (auto first = inputs.begin(); first != inputs.end(); ++first)
       for (auto second = std::next(first); second != inputs.end(); ++second) {
@@ -402,7 +400,8 @@ private:
   }
 
   /// Likewise of two products, which the library would compute as one of as many columns: the
-  /// kernel reads neither, and writes those that others read.
+  /// kernel reads neither, and writes those that others read. With SwiGLU and both kept 584 us, and
+  /// 530 and 186 apart, for 32768 × 1024 × (2 · 2816) on an H100.
   std::string lossOfPair(ArrayRef<Product> pair, FusedOp fused) const {
     const Product &product = pair.front();
     const RankedTensorType type = tensorType(product.result);

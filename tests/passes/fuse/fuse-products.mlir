@@ -75,14 +75,14 @@ nano.program @factor_again(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>)
 
 // -----
 
-// Of two products that a kernel reads it computes one.
+// Of two products of different operands that a kernel reads it computes one.
 // CHECK-LABEL: nano.program @gate
-// CHECK-NEXT:    %[[Q:.*]] = nano.matmul %arg0, %arg2
-// CHECK-NEXT:    nano.fused(%[[Q]], %arg0, %arg1)
-nano.program @gate(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>, %v: tensor<768x768xbf16>) -> tensor<49152x768xbf16> {
+// CHECK-NEXT:    %[[Q:.*]] = nano.matmul %arg1, %arg3
+// CHECK-NEXT:    nano.fused(%[[Q]], %arg0, %arg2)
+nano.program @gate(%x: tensor<49152x768xbf16>, %u: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>, %v: tensor<768x768xbf16>) -> tensor<49152x768xbf16> {
   // expected-remark @below {{computed by the kernel that reads it}}
   %p = nano.matmul %x, %w : (tensor<49152x768xbf16>, tensor<768x768xbf16>) -> tensor<49152x768xbf16>
-  %q = nano.matmul %x, %v : (tensor<49152x768xbf16>, tensor<768x768xbf16>) -> tensor<49152x768xbf16>
+  %q = nano.matmul %u, %v : (tensor<49152x768xbf16>, tensor<768x768xbf16>) -> tensor<49152x768xbf16>
   %y = nano.fused(%p, %q) : (tensor<49152x768xbf16>, tensor<49152x768xbf16>) -> tensor<49152x768xbf16> {
   ^bb0(%a: tensor<49152x768xbf16>, %b: tensor<49152x768xbf16>):
     %s = nano.mul %a, %b : tensor<49152x768xbf16>
