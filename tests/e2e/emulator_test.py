@@ -140,6 +140,15 @@ class Emulator(RunTest):
         log, _ = self.emulate(plan, "fast", "fast", "--steps", 2)
         self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, "step")
 
+    def test_pairs_in_kernels(self):
+        """A gate and what it gates are computed by one generated kernel, which writes both for the
+        backward pass."""
+        wanted, _ = self.train(self.compile("llama", LLAMA, "cpu.plan"), "cpu", "--steps", 2)
+        plan = self.compile("llama", LLAMA, "cuda.plan", "--target", "cuda", "--products", "fused")
+        self.assertRegex(self.ran("nanorun", plan, "--describe"), "matmul_sigmoid_mul_cast_.*: matmul ×2, ")
+        log, _ = self.emulate(plan, "fast", "fast", "--steps", 2)
+        self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, "step")
+
     def test_products_of_one_operand(self):
         """Queries, keys and values, and a gate with what it gates, are products of one operand that
         become one, on every number of ranks and in several micro-batches."""
