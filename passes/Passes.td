@@ -238,7 +238,8 @@ def ScaleProducts : Pass<"nano-scale-products", "::mlir::ModuleOp"> {
     - `block`: 1×128 along the inner dimension, 128×128 of weights, all in e4m3.
 
     A tensor that several parameters' forward products read, by policies that scale it alike, is converted once: all take the scale of the first of them, which theirs would equal. So is what the backward
-    pass makes of it for their gradients.
+    pass makes of it for their gradients. With `delayed` these parameters themselves have one scale too, `fp8.<parameter>.scale` of the first of them, and so have their gradients,
+    of the largest amax of all: their products can then become one (`nano-merge-products`).
 
     With `backward = false` that is so of the forward product alone; the two of the backward pass stay as they are, and nothing is kept of the gradient.
 
@@ -500,7 +501,8 @@ def MergeProducts : Pass<"nano-merge-products", "::mlir::ModuleOp"> {
     in any program then live; otherwise what is read last stays alone.
 
     Of those left, the ones are merged whose product is predicted by the rates of `machine` to take less time than theirs together, each with its own command.
-    Products with a factor, of 8 bits, or that begin a kernel (`nano-fuse-products`) stay as they are.
+    Products of 8 bits are merged where they have the same scales, one an operand; a weight's copy that lies transposed, which one kernel makes beside that which does not, becomes
+    a part likewise. Products with a factor, with scales of blocks, or that begin a kernel (`nano-fuse-products`) stay as they are.
 
     Remarks, with `report`: on every product that became part of another, and why others that share an operand did not.
 

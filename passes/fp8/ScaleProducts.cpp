@@ -18,7 +18,9 @@
 //   histories are optimizer states: checkpoints carry them. Weights are at hand whole when they are
 //   converted; their scale is their own.
 // - An input that several weights multiply is converted once where their policies scale it alike:
-//   each keeps its scale, which is the same number, and all take that of the first.
+//   each keeps its scale, which is the same number, and all take that of the first. With delayed
+//   scaling these weights have one scale too, and so have their gradients, of the largest magnitude
+//   of all: nano-merge-products can then make one product of theirs.
 // - With `k-major`, operands whose inner dimension is not the last in memory are transposed in 8
 //   bits: Hopper's products take no others. Of weights the transposed copy is kept as well. Scales
 //   of blocks must then lie as the library reads them: the module is marked for nano-bufferize, and
@@ -82,7 +84,10 @@ private:
   SmallVector<Product> scalable(ProgramOp function, bool report);
   void checkScales(const Product &product);
   void rewrite(ProgramOp function, bool isFirst);
-  Scaled weightCopy(ProgramOp function, const Product &product, bool transposed, bool isFirst);
+  Scaled weightCopy(ProgramOp function, const Product &product, ArrayRef<Product> products,
+                    bool transposed, bool isFirst);
+  Value sharedWeightScale(OpBuilder &builder, StringRef owner, ArrayRef<Product> products,
+                          bool isFirst);
   void watch(ProgramOp function, ArrayRef<Product> products, bool isFirst);
   void updateScales(ProgramOp update);
   void turnOperands();
@@ -101,7 +106,9 @@ private:
   bool kMajor, isBroken = false;
   OpBuilder declarations;
   llvm::StringMap<Policy> policies;    ///< of the weights with another recipe than off
+  Owners owners;                       ///< of scales of weights and gradients
   llvm::StringMap<Scaled> copies;      ///< of weights in the present function, by symbol
+  llvm::StringMap<Value> sharedScales; ///< of weights in the present function, by owner
   Operation *lastConversion = nullptr; ///< of a weight in the present function
   SmallVector<Watched> watched;        ///< in the order of their first products
 };
@@ -259,9 +266,51 @@ Value unpadded(OpBuilder &builder, Location location, Value scales, int64_t colu
                          builder.getI64IntegerAttr(1), builder.getI64IntegerAttr(0));
 }
 
+/// A weight as the products read it: in two dimensions, without their rows of zeros and the
+/// rounding to their type.
+static Value storedWeight(GraphBuilder &g, const Product &product) {
+  StateOp weight = product.weight;
+  MatmulOp op = product.op;
+  const int64_t columns = tensorType(op.getB()).getDimSize(1);
+  return g.reshape(g.load(weight.getSymName(), weight.getTensorType()),
+                   {weight.getTensorType().getNumElements() / columns, columns});
+}
+
+/// The scale that weights have together; null where the owner shares none.
+Value ModuleScaler::sharedWeightScale(OpBuilder &builder, StringRef owner,
+                                      ArrayRef<Product> products, bool isFirst) {
+  if (llvm::none_of(owners, [&](const auto &entry) { return entry.second == owner; }))
+    return {};
+  Value &scale = sharedScales[owner];
+  if (scale)
+    return scale;
+  auto state = cast<StateOp>(SymbolTable::lookupSymbolIn(module, owner));
+  const std::string symbol = quantizedScaleSymbol(owner);
+  const Location location = state.getLoc();
+  GraphBuilder g(builder, location);
+  if (!isFirst)
+    return scale = g.load(symbol, RankedTensorType::get({}, builder.getF32Type()));
+  Value largest;
+  for (const Product &product : products) {
+    StateOp weight = product.weight;
+    if (product.part != Part::Forward || ownerOf(owners, weight.getSymName()) != owner)
+      continue;
+    Value amax = amaxOf(builder, weight.getLoc(), storedWeight(g, product));
+    largest = largest ? MaxOp::create(builder, location, amax.getType(), largest, amax).getResult()
+                      : amax;
+  }
+  const Policy &policy = policyOf(state);
+  scale = scaleOf(builder, location, largest,
+                  formatOf(Operand::Weight, policy.recipe, builder.getContext()), policy.margin,
+                  g.scalar(1));
+  declare(state, symbol, scale.getType(), Role::Gradient, 0);
+  g.store(scale, symbol);
+  return scale;
+}
+
 /// In `first` the weight is converted and stored before anything else; in `next` it is loaded.
-Scaled ModuleScaler::weightCopy(ProgramOp function, const Product &product, bool transposed,
-                                bool isFirst) {
+Scaled ModuleScaler::weightCopy(ProgramOp function, const Product &product,
+                                ArrayRef<Product> products, bool transposed, bool isFirst) {
   StateOp weight = product.weight;
   StringRef name = weight.getSymName();
   const std::string symbol = quantizedSymbol(name) + (transposed ? ".t" : "");
@@ -269,7 +318,7 @@ Scaled ModuleScaler::weightCopy(ProgramOp function, const Product &product, bool
     return copy;
   Scaled straight;
   if (transposed)
-    straight = weightCopy(function, product, false, isFirst);
+    straight = weightCopy(function, product, products, false, isFirst);
   const Policy &policy = policyOf(weight);
   const bool perBlock = policy.recipe == Recipe::Block;
   const std::string scaleName = quantizedScaleSymbol(name) + (transposed ? ".t" : "");
@@ -289,10 +338,12 @@ Scaled ModuleScaler::weightCopy(ProgramOp function, const Product &product, bool
     auto declared = cast<StateOp>(SymbolTable::lookupSymbolIn(module, state));
     return g.load(state, declared.getTensorType());
   };
-  Value given;
+  Value given, shared;
   if (policy.recipe == Recipe::Static && !transposed)
     given =
         g.load(scaleSymbol(name, Operand::Weight), RankedTensorType::get({}, builder.getF32Type()));
+  else if (!transposed)
+    given = shared = sharedWeightScale(builder, ownerOf(owners, name), products, isFirst);
 
   Scaled copy = straight;
   if (transposed && isFirst) {
@@ -300,18 +351,15 @@ Scaled ModuleScaler::weightCopy(ProgramOp function, const Product &product, bool
     if (perBlock)
       copy.scale = g.transpose(straight.scale);
   } else if (isFirst) {
-    // As the products read it: in two dimensions, with their rows of zeros behind it, without the
-    // rounding to their type.
     MatmulOp op = product.op;
-    const ArrayRef<int64_t> shape = tensorType(op.getB()).getShape();
-    const int64_t rows = weight.getTensorType().getNumElements() / shape[1];
-    Value stored = g.reshape(g.load(name, weight.getTensorType()), {rows, shape[1]});
+    Value stored = storedWeight(g, product);
+    const int64_t zeros = tensorType(op.getB()).getDimSize(0) - tensorType(stored).getDimSize(0);
     // A block of scales may reach into the rows of zeros; else they are the same in 8 bits.
     if (perBlock)
-      stored = g.withZeros(stored, 0, shape[0] - rows);
+      stored = g.withZeros(stored, 0, zeros);
     copy = quantizeWeight(builder, weight.getLoc(), stored, policy, given);
     if (!perBlock)
-      copy.value = g.withZeros(copy.value, 0, shape[0] - rows);
+      copy.value = g.withZeros(copy.value, 0, zeros);
   } else {
     copy.value = load(symbol);
     if (given)
@@ -323,7 +371,7 @@ Scaled ModuleScaler::weightCopy(ProgramOp function, const Product &product, bool
                             tensorType(copy.value).getDimSize(1) / ScaledMatmulOp::blockSize);
   }
   keep(copy.value, symbol);
-  if (policy.recipe != Recipe::Static && (!transposed || perBlock)) {
+  if (policy.recipe != Recipe::Static && !shared && (!transposed || perBlock)) {
     if (perBlock && kMajor && isFirst) {
       const int64_t columns = tensorType(copy.scale).getDimSize(1);
       Value whole = padded(builder, weight.getLoc(), copy.scale);
@@ -397,8 +445,11 @@ void ModuleScaler::watch(ProgramOp function, ArrayRef<Product> products, bool is
 
 void ModuleScaler::rewrite(ProgramOp function, bool isFirst) {
   copies.clear();
+  sharedScales.clear();
   lastConversion = nullptr;
   SmallVector<Product> products = scalable(function, isFirst);
+  if (isFirst)
+    owners = scaleOwners(policies, products);
   llvm::SetVector<Operation *> weights;
   for (const Product &product : products)
     weights.insert(product.weight);
@@ -406,9 +457,10 @@ void ModuleScaler::rewrite(ProgramOp function, bool isFirst) {
     if (isFirst && policyOf(cast<StateOp>(weight)).recipe == Recipe::Static)
       declareScales(cast<StateOp>(weight));
   watch(function, products, isFirst);
-  ProductScaler scaler(policies, products, kMajor, [&](const Product &product, bool transposed) {
-    return weightCopy(function, product, transposed, isFirst);
-  });
+  ProductScaler scaler(policies, products, owners, kMajor,
+                       [&](const Product &product, bool transposed) {
+                         return weightCopy(function, product, products, transposed, isFirst);
+                       });
   for (const Product &product : products) {
     MatmulOp op = product.op;
     op.replaceAllUsesWith(scaler.scale(product, op.getType()).getResult());
@@ -428,7 +480,20 @@ void ModuleScaler::updateScales(ProgramOp update) {
     Value here = GraphBuilder(builder, location).load(tensor.symbol(), number);
     seen.push_back(AllReduceOp::create(builder, location, number, here, Combiner::max));
   }
-  for (auto [tensor, amax] : llvm::zip_equal(watched, seen)) {
+  // Gradients that have one scale have the history of the largest of them.
+  llvm::StringMap<Value> shared;
+  for (auto [tensor, amax] : llvm::zip_equal(watched, seen))
+    if (tensor.operand == Operand::Gradient) {
+      Value &largest = shared[ownerOf(owners, tensor.weight.getSymName())];
+      largest =
+          largest
+              ? MaxOp::create(builder, tensor.weight.getLoc(), number, largest, amax).getResult()
+              : amax;
+    }
+  for (auto [tensor, own] : llvm::zip_equal(watched, seen)) {
+    const Value amax = tensor.operand == Operand::Gradient
+                           ? shared.lookup(ownerOf(owners, tensor.weight.getSymName()))
+                           : own;
     StringRef name = tensor.weight.getSymName();
     const Policy &policy = policyOf(tensor.weight);
     Location location = tensor.weight.getLoc();

@@ -115,11 +115,10 @@ Scaled quantizeWeight(OpBuilder &builder, Location location, Value weight, const
                       Value given) {
   GraphBuilder g(builder, location);
   Type format = formatOf(Operand::Weight, policy.recipe, builder.getContext());
-  Value scale;
-  switch (policy.recipe) {
+  Value scale = given;
+  switch (given ? Recipe::Static : policy.recipe) {
   case Recipe::Off:
   case Recipe::Static:
-    scale = given;
     break;
   case Recipe::Current:
   case Recipe::Delayed:
@@ -134,13 +133,13 @@ Scaled quantizeWeight(OpBuilder &builder, Location location, Value weight, const
 
 //===- Products ----------------------------------------------------------------===//
 
-ProductScaler::ProductScaler(const llvm::StringMap<Policy> &policies, ArrayRef<Product> products,
-                             bool kMajor, WeightCopy weightCopy)
-    : policies(policies), kMajor(kMajor), weightCopy(std::move(weightCopy)) {
+/// Forward products by weight.
+static llvm::StringMap<int> countForward(ArrayRef<Product> products) {
+  llvm::StringMap<int> count;
   for (const Product &product : products)
     if (product.part == Part::Forward)
-      ++forwardProducts[StateOp(product.weight).getSymName()];
-  shareInputs(products);
+      ++count[StateOp(product.weight).getSymName()];
+  return count;
 }
 
 /// True when both make the same scale of a tensor that they have always seen both.
@@ -152,28 +151,50 @@ static bool scaleInputsAlike(const Policy &a, const Policy &b) {
   return a.margin == b.margin && (a.recipe != Recipe::Delayed || a.history == b.history);
 }
 
-void ProductScaler::shareInputs(ArrayRef<Product> products) {
+Owners inputOwners(const llvm::StringMap<Policy> &policies, ArrayRef<Product> products) {
+  const llvm::StringMap<int> forward = countForward(products);
+  Owners owners;
   llvm::DenseMap<Value, SmallVector<StringRef>> known; // weights, by what they multiply
   for (const Product &product : products) {
     StringRef weight = StateOp(product.weight).getSymName();
-    if (product.part != Part::Forward || forwardProducts.lookup(weight) != 1)
+    if (product.part != Part::Forward || forward.lookup(weight) != 1)
       continue;
     const Policy &policy = policies.find(weight)->second;
-    SmallVector<StringRef> &before = known[source(product, product.a == Operand::Input ? 0 : 1)];
+    SmallVector<StringRef> &before =
+        known[ProductScaler::source(product, product.a == Operand::Input ? 0 : 1)];
     const auto *like = llvm::find_if(before, [&](StringRef other) {
       return scaleInputsAlike(policies.find(other)->second, policy);
     });
     if (like != before.end())
-      inputLike[weight] = like->str();
+      owners[weight] = like->str();
     else
       before.push_back(weight);
   }
+  return owners;
 }
 
+Owners scaleOwners(const llvm::StringMap<Policy> &policies, ArrayRef<Product> products) {
+  Owners owners = inputOwners(policies, products);
+  SmallVector<std::string> apart;
+  for (const auto &entry : owners) {
+    const Policy &policy = policies.find(entry.first())->second;
+    if (policy.recipe != Recipe::Delayed ||
+        policy.backward != policies.find(entry.second)->second.backward)
+      apart.push_back(entry.first().str());
+  }
+  for (const std::string &weight : apart)
+    owners.erase(weight);
+  return owners;
+}
+
+ProductScaler::ProductScaler(const llvm::StringMap<Policy> &policies, ArrayRef<Product> products,
+                             const Owners &gradientOwners, bool kMajor, WeightCopy weightCopy)
+    : policies(policies), gradientOwners(gradientOwners), kMajor(kMajor),
+      weightCopy(std::move(weightCopy)), forwardProducts(countForward(products)),
+      inputLike(inputOwners(policies, products)) {}
+
 StringRef ProductScaler::inputOwner(const Product &product) const {
-  StringRef weight = StateOp(product.weight).getSymName();
-  auto like = inputLike.find(weight);
-  return like == inputLike.end() ? weight : StringRef(like->second);
+  return ownerOf(inputLike, StateOp(product.weight).getSymName());
 }
 
 Value ProductScaler::source(const Product &product, unsigned index) {
@@ -194,8 +215,8 @@ Value ProductScaler::scaleFor(const Product &product, unsigned index, Value x) {
   const Policy &policy = policies.find(weight)->second;
   Type format = formatOf(operand, policy.recipe, builder.getContext());
   GraphBuilder g(builder, location);
-  if (operand == Operand::Input)
-    weight = inputOwner(product);
+  if (operand != Operand::Weight)
+    weight = ownerOf(operand == Operand::Input ? inputLike : gradientOwners, weight);
   switch (policy.recipe) {
   case Recipe::Off:
   case Recipe::Static:

@@ -38,6 +38,19 @@ std::string historySymbol(llvm::StringRef weight, Operand operand); ///< Delayed
 /// `kMajor`, the rows of a product with blocks must be a multiple of 8.
 std::string obstacle(const Product &product, Recipe recipe, bool kMajor);
 
+/// Weights that multiply one tensor by policies that scale it alike: of each but the first, the
+/// first.
+using Owners = llvm::StringMap<std::string>;
+Owners inputOwners(const llvm::StringMap<Policy> &policies, llvm::ArrayRef<Product> products);
+/// Of those the ones whose policies scale what is the weight's own alike too, by largest
+/// magnitudes: they have one scale, of the largest of all, so that their products can be one.
+Owners scaleOwners(const llvm::StringMap<Policy> &policies, llvm::ArrayRef<Product> products);
+/// The weight whose scale another takes: perhaps its own.
+inline llvm::StringRef ownerOf(const Owners &owners, llvm::StringRef weight) {
+  auto owner = owners.find(weight);
+  return owner == owners.end() ? weight : llvm::StringRef(owner->second);
+}
+
 /// Writes the scaled forms of products into one function. Each tensor is converted once, before
 /// its first use: weights that multiply one tensor, by policies that scale it alike, take the scale
 /// of the first of them, for theirs would be the same number.
@@ -47,10 +60,11 @@ public:
   /// dimensions exchanged.
   using WeightCopy = std::function<Scaled(const Product &product, bool transposed)>;
 
-  /// `policies` and `products` are this function's; both outlive the scaler. With `kMajor` both
-  /// operands of every product have the inner dimension last in memory.
+  /// `policies` and `products` are this function's, `gradientOwners` the weights whose gradients'
+  /// scales others take; all outlive the scaler. With `kMajor` both operands of every product have
+  /// the inner dimension last in memory.
   ProductScaler(const llvm::StringMap<Policy> &policies, llvm::ArrayRef<Product> products,
-                bool kMajor, WeightCopy weightCopy);
+                const Owners &gradientOwners, bool kMajor, WeightCopy weightCopy);
 
   /// The product in 8 bits, of result type `type`, before the product itself.
   graph::ScaledMatmulOp scale(const Product &product, mlir::Type type);
@@ -61,15 +75,15 @@ public:
 
 private:
   mlir::Value scaleFor(const Product &product, unsigned index, mlir::Value x);
-  void shareInputs(llvm::ArrayRef<Product> products);
   llvm::StringRef inputOwner(const Product &product) const;
   mlir::Value transposed(mlir::OpBuilder &builder, mlir::Location location, mlir::Value x);
 
   const llvm::StringMap<Policy> &policies;
+  const Owners &gradientOwners;
   bool kMajor;
   WeightCopy weightCopy;
   llvm::StringMap<int> forwardProducts;        ///< by weight
-  llvm::StringMap<std::string> inputLike;      ///< of such: the weight whose input's scale it takes
+  Owners inputLike;                            ///< of such: the weight whose input's scale it takes
   llvm::StringMap<mlir::Value> currentInput;   ///< the input's scale where a weight has one input
   llvm::StringMap<mlir::Value> gradientInputs; ///< of gradients, by the weight whose scale it takes
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> scales; ///< by tensor and kind
@@ -79,7 +93,7 @@ private:
 };
 
 /// A weight in 8 bits by its policy: `weight` is [out, in] or [in, out]; `given` is its scale where
-/// that is Static.
+/// that is Static, or shared.
 Scaled quantizeWeight(mlir::OpBuilder &builder, mlir::Location location, mlir::Value weight,
                       const Policy &policy, mlir::Value given);
 

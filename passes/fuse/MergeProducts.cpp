@@ -12,20 +12,22 @@
 // and concats are views, so that nothing is moved: what makes the parts writes them side by side.
 // Where it cannot, or where a slice would keep memory that is needed, products stay apart.
 //
+// In 8 bits the parts of a product have one scale an operand: nano-scale-products gives weights
+// that multiply one tensor, and their gradients, the same where it can. Their copies that lie
+// transposed are put side by side likewise, by the kernel that makes both.
+//
 // It runs last on tensors, after nano-fuse-products, so that only what the library computes is
 // merged, and kernels are final: they say what is written and read.
 #include "ir/graph/AttentionOps.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
-#include "ir/graph/MatmulOps.h"
 #include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 #include "ir/graph/Traffic.h"
-#include "ir/graph/Values.h"
-#include "ir/machine/Machine.h"
 #include "ir/step/Step.h"
 #include "passes/DetailRemark.h"
 #include "passes/Passes.h"
+#include "passes/fuse/PlainProduct.h"
 #include "passes/fuse/TensorLives.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -48,30 +50,6 @@ namespace {
 /// rows that lie one behind the other.
 constexpr int64_t sectorBytes = 32;
 
-/// A product that may be part of another: of two matrices, without a factor.
-MatmulOp plainProduct(Operation *op) {
-  auto product = dyn_cast_if_present<MatmulOp>(op);
-  if (!product || tensorType(product).getRank() != 2 || product.getTransposeA() ||
-      !product.getAlpha().isExactlyValue(1.0) ||
-      (product.getAddend() && !product.getBeta().isExactlyValue(1.0)))
-    return {};
-  return product;
-}
-
-int64_t columnsOf(MatmulOp product) { return tensorType(product).getDimSize(1); }
-int64_t innerOf(MatmulOp product) { return tensorType(product.getA()).getDimSize(1); }
-int64_t sumOf(ArrayRef<MatmulOp> products, int64_t (*size)(MatmulOp)) {
-  int64_t sum = 0;
-  for (MatmulOp product : products)
-    sum += size(product);
-  return sum;
-}
-
-machine::ElementType elementOf(MatmulOp product) {
-  return tensorType(product.getA()).getElementTypeBitWidth() == 16 ? machine::ElementType::BF16
-                                                                   : machine::ElementType::F32;
-}
-
 /// True when everyone who reads `value` can read it with these strides: it is a part of wider rows.
 bool takesStrides(Value value, ArrayRef<int64_t> strides) {
   const RankedTensorType type = tensorType(value);
@@ -86,6 +64,11 @@ bool takesStrides(Value value, ArrayRef<int64_t> strides) {
     }
     if (auto product = dyn_cast<MatmulOp>(user))
       return product.getAddend() != value && step::matrixLayout(memref).has_value();
+    // Of 8 bits as a factor: the kernel that makes it writes what lies transposed beside it.
+    if (auto product = dyn_cast<ScaledMatmulOp>(user))
+      return use.getOperandNumber() < 2 && step::matrixLayout(memref).has_value();
+    if (auto transpose = dyn_cast<TransposeOp>(user))
+      return type.getElementTypeBitWidth() == 8 && !value.hasOneUse();
     if (auto fused = dyn_cast<FusedOp>(user))
       return llvm::none_of(fused.getBody().getArgument(use.getOperandNumber()).getUsers(),
                            llvm::IsaPred<GatherOp>);
@@ -123,7 +106,7 @@ bool canMoveBefore(Value value, Operation *before, bool byKernel = true) {
     return true;
   }
   const bool isKernel = isa<FusedOp>(op);
-  return (isKernel ? byKernel : isa<ReshapeOp, SliceOp, ConstantOp>(op)) &&
+  return (isKernel ? byKernel : isa<ReshapeOp, SliceOp, TransposeOp, ConstantOp>(op)) &&
          llvm::all_of(op->getOperands(), [&](Value operand) {
            return canMoveBefore(operand, before, byKernel && !isKernel);
          });
@@ -152,11 +135,11 @@ struct Bundle {
 };
 
 /// Products that are added up, in order: each but the first has the one before as its addend.
-using Products = SmallVector<MatmulOp>;
+using Products = SmallVector<PlainProduct>;
 
 /// The dimension of B along which lie columns of the result, and that which is summed over.
-int64_t columnDim(MatmulOp product) { return product.getTransposeB() ? 0 : 1; }
-int64_t innerDim(MatmulOp product) { return product.getTransposeB() ? 1 : 0; }
+int64_t columnDim(PlainProduct product) { return product.getTransposeB() ? 0 : 1; }
+int64_t innerDim(PlainProduct product) { return product.getTransposeB() ? 1 : 0; }
 
 /// Merges the products of one program.
 class Merger {
@@ -170,23 +153,24 @@ public:
 
 private:
   void gather();
-  void bundle(ArrayRef<MatmulOp> products, int64_t dim);
+  void bundle(ArrayRef<PlainProduct> products, int64_t dim);
   bool canBePart(Value weight, int64_t dim) const;
-  SmallVector<MatmulOp> neighbours(ArrayRef<MatmulOp> products, int64_t dim) const;
+  SmallVector<PlainProduct> neighbours(ArrayRef<PlainProduct> products, int64_t dim) const;
 
-  std::string obstacleToSlice(MatmulOp product, int64_t columns, Operation *first) const;
-  std::string obstacleToTerm(MatmulOp product, int64_t inner) const;
-  std::string lossOf(ArrayRef<MatmulOp> products, Operation *before, int64_t columns, int64_t inner,
-                     bool adds) const;
-  double secondsOf(MatmulOp like, int64_t columns, int64_t inner, bool adds) const;
-  bool weightsFit(ArrayRef<MatmulOp> products, Operation *before) const;
-  MatmulOp create(OpBuilder &builder, ArrayRef<MatmulOp> products, Value side, Value weights);
+  std::string obstacleToSlice(PlainProduct product, int64_t columns, Operation *first) const;
+  std::string obstacleToTerm(PlainProduct product, int64_t inner) const;
+  std::string lossOf(ArrayRef<PlainProduct> products, Operation *before, int64_t columns,
+                     int64_t inner, bool adds) const;
+  double secondsOf(PlainProduct like, int64_t columns, int64_t inner, bool adds) const;
+  bool weightsFit(ArrayRef<PlainProduct> products, Operation *before) const;
+  PlainProduct create(OpBuilder &builder, ArrayRef<PlainProduct> products, Value side,
+                      Value weights);
 
-  void mergeSharing(ArrayRef<MatmulOp> products);
+  void mergeSharing(ArrayRef<PlainProduct> products);
   void mergeSum(const Products &sum);
-  Value weightsOf(ArrayRef<MatmulOp> products, Operation *before);
+  Value weightsOf(ArrayRef<PlainProduct> products, Operation *before);
 
-  void explain(MatmulOp product, const Twine &text) const {
+  void explain(PlainProduct product, const Twine &text) const {
     if (report)
       emitDetail(product) << text;
   }
@@ -196,8 +180,10 @@ private:
   const machine::Machine &rates;
   const int64_t mostBytes;
   const bool report;
-  /// Products by what they share: A, whether B is transposed, and the result's element type.
-  llvm::MapVector<std::tuple<Value, unsigned, Type>, SmallVector<MatmulOp>> sharing;
+  /// Products by what they share: A, scales, whether B is transposed, and the result's element
+  /// type.
+  llvm::MapVector<std::tuple<Value, Value, Value, unsigned, Type>, SmallVector<PlainProduct>>
+      sharing;
   SmallVector<Products> sums;
   SmallVector<Bundle> bundles;
   llvm::DenseMap<Value, std::pair<size_t, size_t>> places; ///< a weight's bundle, and where in it
@@ -225,43 +211,51 @@ void Merger::gather() {
   llvm::DenseSet<Operation *> summed;
   for (Operation &op : llvm::reverse(block)) {
     Products sum;
-    for (MatmulOp product = plainProduct(&op); product && summed.insert(product).second;) {
+    for (PlainProduct product = PlainProduct::of(&op); product && summed.insert(product).second;) {
       sum.push_back(product);
-      MatmulOp next =
-          product.getAddend() ? plainProduct(product.getAddend().getDefiningOp()) : MatmulOp();
+      PlainProduct next = product.getAddend()
+                              ? PlainProduct::of(product.getAddend().getDefiningOp())
+                              : PlainProduct();
       const bool goesOn = next && next->hasOneUse() && next.getType() == product.getType() &&
-                          next.getTransposeB() == product.getTransposeB() &&
-                          elementOf(next) == elementOf(product);
-      product = goesOn ? next : MatmulOp();
+                          areAlike(next, product);
+      product = goesOn ? next : PlainProduct();
     }
     if (sum.size() > 1)
       sums.push_back(Products(llvm::reverse(sum)));
   }
   std::reverse(sums.begin(), sums.end());
-  for (MatmulOp product : block.getOps<MatmulOp>())
-    if (plainProduct(product) && !product.getAddend())
-      sharing[{product.getA(), product.getTransposeB(), tensorType(product).getElementType()}]
+  for (Operation &op : block)
+    if (PlainProduct product = PlainProduct::of(&op); product && !product.getAddend())
+      sharing[{product.getA(), product.getScaleA(), product.getScaleB(), product.getTransposeB(),
+               product.getType().getElementType()}]
           .push_back(product);
   sharing.remove_if([](auto &entry) { return entry.second.size() < 2; });
   // What is read last stands last in a bundle, so that all but it are neighbours.
   for (auto &[key, products] : sharing)
-    llvm::stable_sort(products,
-                      [&](MatmulOp x, MatmulOp y) { return lives.of(x).end < lives.of(y).end; });
+    llvm::stable_sort(products, [&](PlainProduct x, PlainProduct y) {
+      return lives.of(x.getResult()).end < lives.of(y.getResult()).end;
+    });
 }
 
 /// True for a matrix that a kernel makes, for products and kernels, and can make as a part of
 /// another.
 bool Merger::canBePart(Value weight, int64_t dim) const {
   const RankedTensorType type = tensorType(weight);
-  return isa_and_present<FusedOp>(weight.getDefiningOp()) &&
-         llvm::all_of(weight.getUsers(), llvm::IsaPred<MatmulOp, FusedOp>) &&
+  // In 8 bits the kernel may write it transposed, beside a copy that lies as it is.
+  auto transpose = weight.getDefiningOp<TransposeOp>();
+  Operation *maker = transpose ? transpose.getX().getDefiningOp() : weight.getDefiningOp();
+  if (transpose && (type.getElementTypeBitWidth() != 8 || transpose.getX().hasOneUse()))
+    return false;
+  return isa_and_present<FusedOp>(maker) &&
+         llvm::all_of(weight.getUsers(),
+                      llvm::IsaPred<MatmulOp, ScaledMatmulOp, FusedOp, TransposeOp>) &&
          (dim == 0 || (areWholeSectors(type) && takesStrides(weight, {2 * type.getDimSize(1), 1})));
 }
 
 /// Puts the weights of these products that can be parts, and are none yet, into a bundle.
-void Merger::bundle(ArrayRef<MatmulOp> products, int64_t dim) {
+void Merger::bundle(ArrayRef<PlainProduct> products, int64_t dim) {
   Bundle made{.parts = {}, .dim = dim, .whole = {}};
-  for (MatmulOp product : products) {
+  for (PlainProduct product : products) {
     const Value weight = product.getB();
     if (!places.contains(weight) && canBePart(weight, dim)) {
       places[weight] = {bundles.size(), made.parts.size()};
@@ -273,13 +267,13 @@ void Merger::bundle(ArrayRef<MatmulOp> products, int64_t dim) {
 
 /// The most of the products, in the order of their weights, whose weights are neighbours in a
 /// bundle along `dim`.
-SmallVector<MatmulOp> Merger::neighbours(ArrayRef<MatmulOp> products, int64_t dim) const {
-  std::map<std::pair<size_t, size_t>, MatmulOp> byPlace;
-  for (MatmulOp product : products)
+SmallVector<PlainProduct> Merger::neighbours(ArrayRef<PlainProduct> products, int64_t dim) const {
+  std::map<std::pair<size_t, size_t>, PlainProduct> byPlace;
+  for (PlainProduct product : products)
     if (auto place = places.find(product.getB());
         place != places.end() && bundles[place->second.first].dim == dim)
       byPlace.try_emplace(place->second, product);
-  SmallVector<MatmulOp> most, run;
+  SmallVector<PlainProduct> most, run;
   std::pair<size_t, size_t> next;
   for (auto [place, product] : byPlace) {
     if (place != next)
@@ -295,24 +289,23 @@ SmallVector<MatmulOp> Merger::neighbours(ArrayRef<MatmulOp> products, int64_t di
 //===- What stands against it ---------------------------------------------------------------===//
 
 /// Of a product like another, with so many columns and such an inner dimension, and its command.
-double Merger::secondsOf(MatmulOp like, int64_t columns, int64_t inner, bool adds) const {
-  const double rows = double(tensorType(like).getDimSize(0)), n = double(columns),
-               k = double(inner);
+double Merger::secondsOf(PlainProduct like, int64_t columns, int64_t inner, bool adds) const {
+  const double rows = double(like.getType().getDimSize(0)), n = double(columns), k = double(inner);
   const double factorBytes = tensorType(like.getA()).getElementTypeBitWidth() / 8.0,
-               resultBytes = tensorType(like).getElementTypeBitWidth() / 8.0;
+               resultBytes = like.getType().getElementTypeBitWidth() / 8.0;
   const double bytes = factorBytes * (rows * k + k * n) + resultBytes * rows * n * (adds ? 2 : 1);
-  return rates.product(tensorType(like).getDimSize(0), columns, inner, 1, elementOf(like), bytes) +
+  return rates.product(like.getType().getDimSize(0), columns, inner, 1, elementOf(like), bytes) +
          rates.command();
 }
 
 /// What is lost where the products are one of so many columns and such an inner dimension, whose
 /// weights are there before an op: memory or time, or nothing.
-std::string Merger::lossOf(ArrayRef<MatmulOp> products, Operation *before, int64_t columns,
+std::string Merger::lossOf(ArrayRef<PlainProduct> products, Operation *before, int64_t columns,
                            int64_t inner, bool adds) const {
   if (!weightsFit(products, before))
     return "copies of weights would be held in memory for longer";
   double apart = 0;
-  for (MatmulOp product : products)
+  for (PlainProduct product : products)
     apart += secondsOf(product, columnsOf(product), innerOf(product), bool(product.getAddend()));
   return secondsOf(products.front(), columns, inner, adds) < apart
              ? ""
@@ -321,12 +314,12 @@ std::string Merger::lossOf(ArrayRef<MatmulOp> products, Operation *before, int64
 
 /// Why the product's result cannot be columns of one of so many, computed before `first`; or
 /// nothing.
-std::string Merger::obstacleToSlice(MatmulOp product, int64_t columns, Operation *first) const {
+std::string Merger::obstacleToSlice(PlainProduct product, int64_t columns, Operation *first) const {
   if (!places.contains(product.getB()))
     return "its weight is not made by a kernel for products alone";
-  if (!areWholeSectors(tensorType(product)))
+  if (!areWholeSectors(product.getType()))
     return "its rows are no multiple of 32 bytes";
-  if (!takesStrides(product, {columns, 1}))
+  if (!takesStrides(product.getResult(), {columns, 1}))
     return "what reads it needs rows that lie one behind the other";
   if (!canMoveBefore(product.getB(), first))
     return "its weight is made after the first product";
@@ -334,7 +327,7 @@ std::string Merger::obstacleToSlice(MatmulOp product, int64_t columns, Operation
 }
 
 /// Why the product cannot be a part of a sum over so many elements, or nothing.
-std::string Merger::obstacleToTerm(MatmulOp product, int64_t inner) const {
+std::string Merger::obstacleToTerm(PlainProduct product, int64_t inner) const {
   if (!places.contains(product.getB()))
     return "its weight is not made by a kernel for products alone";
   if (!areWholeSectors(tensorType(product.getA())))
@@ -346,8 +339,8 @@ std::string Merger::obstacleToTerm(MatmulOp product, int64_t inner) const {
 
 /// Whether all weights of the products' bundle can be there before an op, and memory has room for
 /// it.
-bool Merger::weightsFit(ArrayRef<MatmulOp> products, Operation *before) const {
-  MatmulOp any = products.front();
+bool Merger::weightsFit(ArrayRef<PlainProduct> products, Operation *before) const {
+  PlainProduct any = products.front();
   const Bundle &of = bundles[places.lookup(any.getB()).first];
   return lives.fit(of.parts, mostBytes) &&
          llvm::all_of(of.parts, [&](Value part) { return canMoveBefore(part, before); });
@@ -357,8 +350,8 @@ bool Merger::weightsFit(ArrayRef<MatmulOp> products, Operation *before) const {
 
 /// The weights of products that are neighbours, side by side, for an op that `before` stands
 /// behind.
-Value Merger::weightsOf(ArrayRef<MatmulOp> products, Operation *before) {
-  MatmulOp like = products.front();
+Value Merger::weightsOf(ArrayRef<PlainProduct> products, Operation *before) {
+  PlainProduct like = products.front();
   auto [number, first] = places.lookup(like.getB());
   Bundle &of = bundles[number];
   auto joined = [&](ArrayRef<Value> parts) {
@@ -387,34 +380,35 @@ Value Merger::weightsOf(ArrayRef<MatmulOp> products, Operation *before) {
 }
 
 /// The product in place of others, of all that they have on a side, without an addend.
-MatmulOp Merger::create(OpBuilder &builder, ArrayRef<MatmulOp> products, Value side,
-                        Value weights) {
+PlainProduct Merger::create(OpBuilder &builder, ArrayRef<PlainProduct> products, Value side,
+                            Value weights) {
   SmallVector<Location> lines;
-  for (MatmulOp product : products)
+  for (PlainProduct product : products)
     lines.push_back(product.getLoc());
-  MatmulOp like = products.front();
-  const RankedTensorType type = tensorType(like);
+  PlainProduct like = products.front();
+  const RankedTensorType type = like.getType();
   const int64_t columns = tensorType(weights).getDimSize(columnDim(like));
-  return MatmulOp::create(builder, builder.getFusedLoc(lines),
-                          type.clone({type.getDimSize(0), columns}), side, weights,
-                          /*transposeA=*/false, like.getTransposeB());
+  return like.withOperands(builder, builder.getFusedLoc(lines),
+                           type.clone({type.getDimSize(0), columns}), side, weights);
 }
 
-void Merger::mergeSharing(ArrayRef<MatmulOp> products) {
+void Merger::mergeSharing(ArrayRef<PlainProduct> products) {
   const int64_t columns = sumOf(products, columnsOf);
   Operation *first = products.front();
-  for (MatmulOp product : products)
+  for (PlainProduct product : products)
     if (product->isBeforeInBlock(first))
       first = product;
-  SmallVector<MatmulOp> able;
-  for (MatmulOp product : products)
+  SmallVector<PlainProduct> able;
+  for (PlainProduct product : products)
     if (std::string text = obstacleToSlice(product, columns, first); text.empty())
       able.push_back(product);
     else
       explain(product, "apart from others of the same operand: " + text);
 
-  SmallVector<MatmulOp> taken = neighbours(able, columnDim(products.front()));
-  SmallVector<Value> results(taken.begin(), taken.end());
+  SmallVector<PlainProduct> taken = neighbours(able, columnDim(products.front()));
+  SmallVector<Value> results;
+  for (PlainProduct product : taken)
+    results.push_back(product.getResult());
   for (; taken.size() > 1; taken.pop_back(), results.pop_back()) {
     const std::string obstacle =
         !lives.fit(results, mostBytes)
@@ -430,10 +424,11 @@ void Merger::mergeSharing(ArrayRef<MatmulOp> products) {
   lives.join(results);
   const Value weights = weightsOf(taken, first);
   OpBuilder builder(first);
-  MatmulOp all = create(builder, taken, taken.front().getA(), weights);
+  PlainProduct all = create(builder, taken, taken.front().getA(), weights);
   int64_t start = 0;
-  for (MatmulOp product : taken) {
-    auto part = SliceOp::create(builder, product.getLoc(), product.getType(), all, 1, start);
+  for (PlainProduct product : taken) {
+    auto part =
+        SliceOp::create(builder, product.getLoc(), product.getType(), all.getResult(), 1, start);
     product.getResult().replaceAllUsesWith(part);
     start += columnsOf(product);
     explain(product, "one product with others of the same operand");
@@ -442,12 +437,12 @@ void Merger::mergeSharing(ArrayRef<MatmulOp> products) {
 }
 
 void Merger::mergeSum(const Products &sum) {
-  if (llvm::any_of(sum, [&](MatmulOp product) { return merged.contains(product); }))
+  if (llvm::any_of(sum, [&](PlainProduct product) { return merged.contains(product); }))
     return;
   const int64_t inner = sumOf(sum, innerOf);
-  SmallVector<MatmulOp> able;
+  SmallVector<PlainProduct> able;
   llvm::DenseSet<Value> factors;
-  for (MatmulOp product : sum) {
+  for (PlainProduct product : sum) {
     std::string text = obstacleToTerm(product, inner);
     if (text.empty() && !factors.insert(product.getA()).second)
       text = "its left operand is that of another";
@@ -456,13 +451,13 @@ void Merger::mergeSum(const Products &sum) {
     else
       explain(product, "apart from others of the same sum: " + text);
   }
-  const SmallVector<MatmulOp> taken = neighbours(able, innerDim(sum.front()));
+  const SmallVector<PlainProduct> taken = neighbours(able, innerDim(sum.front()));
   if (taken.size() < 2)
     return;
   SmallVector<Value> parts;
-  for (MatmulOp product : taken)
+  for (PlainProduct product : taken)
     parts.push_back(product.getA());
-  MatmulOp begin = sum.front(), last = sum.back();
+  PlainProduct begin = sum.front(), last = sum.back();
   const bool adds = begin.getAddend() || taken.size() < sum.size();
   const std::string obstacle =
       !lives.fit(parts, mostBytes)
@@ -473,13 +468,13 @@ void Merger::mergeSum(const Products &sum) {
 
   // The others add up first.
   Value addend = begin.getAddend();
-  for (MatmulOp product : sum) {
+  for (PlainProduct product : sum) {
     if (llvm::is_contained(taken, product)) {
       explain(product, "one product with others of the same sum");
       continue;
     }
-    product.getAddendMutable().assign(addend ? ValueRange(addend) : ValueRange());
-    addend = product;
+    product.setAddend(addend);
+    addend = product.getResult();
   }
   lives.join(parts);
   const Value weights = weightsOf(taken, last);
@@ -489,10 +484,10 @@ void Merger::mergeSum(const Products &sum) {
   const Value side =
       ConcatOp::create(builder, parts.front().getLoc(),
                        type.clone({type.getDimSize(0), sumOf(taken, innerOf)}), parts, 1);
-  MatmulOp all = create(builder, taken, side, weights);
-  last.getResult().replaceAllUsesWith(all);
+  PlainProduct all = create(builder, taken, side, weights);
+  last.getResult().replaceAllUsesWith(all.getResult());
   if (addend)
-    all.getAddendMutable().assign(addend);
+    all.setAddend(addend);
   merged.insert(taken.begin(), taken.end());
 }
 

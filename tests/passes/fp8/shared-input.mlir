@@ -1,9 +1,20 @@
 // Weights that multiply one tensor: where their policies scale it alike, it is converted once, with the scale of the first of them, forward and, though the
-// backward pass makes it anew for each weight, for their gradients. A policy with another margin has a scale of its own.
+// backward pass makes it anew for each weight, for their gradients. The weights themselves have one scale too, of the largest of all, and so have their
+// gradients. A policy with another margin has scales of its own.
 // RUN: nano-opt %s --nano-scale-products=k-major | FileCheck %s
 
 // CHECK-LABEL: nano.program @first(
-// CHECK-SAME: %[[X:.*]]: tensor<64x16xbf16>, %[[GQ:.*]]: tensor<64x32xf32>
+// CHECK-SAME: %[[X:.*]]: tensor<64x16xbf16>, %[[GQ:.*]]: tensor<64x32xf32>, %[[GK:.*]]: tensor<64x32xf32>)
+// CHECK: %[[MQ:.*]] = nano.reduce max %{{.*}} dims [0] : tensor<32xf32>
+// CHECK: %[[MK:.*]] = nano.reduce max %{{.*}} dims [0] : tensor<32xf32>
+// CHECK: %[[BOTH:.*]] = nano.max %[[MQ]], %[[MK]]
+// CHECK: nano.mul %[[BOTH]],
+// CHECK: %[[SW:.*]] = nano.select gt
+// CHECK: nano.store %[[SW]], @fp8.q.scale
+// CHECK: nano.quantize %{{.*}}, %[[SW]]
+// CHECK: nano.quantize %{{.*}}, %[[SW]]
+// CHECK-NOT: @fp8.k.scale
+// CHECK: nano.store %{{.*}}, @fp8.m.scale
 // CHECK: %[[H:.*]] = nano.neg %[[X]]
 // CHECK: %[[SX:.*]] = nano.load @q.fp8_scale_x
 // CHECK: %[[HQ:.*]] = nano.quantize %[[H]], %[[SX]]
@@ -15,15 +26,29 @@
 // CHECK: nano.scaled_matmul %[[HM]], %{{[^ ]*}} scales(%[[SM]],
 
 // CHECK: %[[AGAIN:.*]] = nano.neg %[[X]]
+// CHECK: %[[SG:.*]] = nano.load @q.fp8_scale_g
+// CHECK: nano.quantize %[[GQ]], %[[SG]]
 // CHECK: %[[AQ:.*]] = nano.quantize %[[AGAIN]], %[[SX]]
 // CHECK: %[[AT:.*]] = nano.transpose %[[AQ]]
 // CHECK: nano.scaled_matmul %{{.*}}, %[[AT]] scales({{.*}}, %[[SX]])
+// CHECK-NOT: nano.quantize {{.*}} f8E4M3FN
+// CHECK: nano.quantize %[[GK]], %[[SG]]
 // CHECK-NOT: nano.quantize {{.*}} f8E4M3FN
 // CHECK: nano.scaled_matmul %{{.*}}, %[[AT]] scales({{.*}}, %[[SX]])
 
 // Each weight's history is kept nevertheless.
 // CHECK: nano.store %[[MAX:.*]], @fp8.q.amax_x
 // CHECK: nano.store %{{.*}}, @fp8.k.amax_x
+// CHECK-LABEL: nano.program @update
+// CHECK: %[[HQ:.*]] = nano.load @fp8.q.amax_g
+// CHECK: %[[AQ:.*]] = nano.all_reduce %[[HQ]] by max
+// CHECK: %[[HK:.*]] = nano.load @fp8.k.amax_g
+// CHECK: %[[AK:.*]] = nano.all_reduce %[[HK]] by max
+// CHECK: %[[AG:.*]] = nano.max %[[AQ]], %[[AK]]
+// CHECK: nano.broadcast %[[AG]]
+// CHECK: nano.store %{{.*}}, @q.fp8_scale_g
+// CHECK: nano.broadcast %[[AG]]
+// CHECK: nano.store %{{.*}}, @k.fp8_scale_g
 
 nano.scalar @lr : f32 {
 ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
