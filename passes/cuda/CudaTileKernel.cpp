@@ -30,6 +30,9 @@ public:
     for (BlockArgument argument : frame.task.getBody().front().getArguments())
       if (elementsOf(argument) == allRows() && elementsOf(argument) > 1 && isOfRows(argument))
         rowOperands.push_back(argument);
+      else if (tiles.kind == CudaTiles::Kind::Strip && tiles.blocks <= 1 &&
+               elementsOf(argument) == form.columns && isOfColumns(argument))
+        columnOperands.push_back(argument);
   }
 
   LogicalResult emit() {
@@ -63,6 +66,15 @@ private:
       return !isa<graph::ReduceOp, graph::GatherOp, graph::RotateOp, graph::PermuteOp>(user) &&
              user->getNumResults() == 1 && elementsOf(user->getResult(0)) == elementsOf(value) &&
              isOfRows(user->getResult(0));
+    });
+  }
+
+  /// True when the value, one number a column, is the same in all rows wherever it is used.
+  bool isOfColumns(Value value) {
+    return llvm::all_of(value.getUsers(), [&](Operation *user) {
+      auto broadcast = dyn_cast<graph::BroadcastOp>(user);
+      return broadcast && elementsOf(broadcast.getResult()) == form.elements() &&
+             broadcast.getDims() == ArrayRef(broadcast.getType().getRank() - 1);
     });
   }
 
@@ -128,8 +140,7 @@ private:
         return failure();
     }
     openHeld();
-    if (failed(loadRowNumbers(e.constant(0))) ||
-        failed(loadElements(e.constant(0), placeIn(e.constant(0)))))
+    if (failed(loadRowNumbers(e.constant(0))) || failed(loadTile(placeIn(e.constant(0)))))
       return failure();
     FailureOr<SmallVector<Value>> walked =
         loop(v.index(0), v.index(form.columns), tiles.columns, 0, {},
@@ -212,7 +223,9 @@ private:
   LogicalResult emitStripTile(Index firstColumn) {
     for (ColumnSum &sum : columnSums)
       storeRegister(v.splat(identity(sum.reduce)), sum.ofThread, v.index(0));
-    if (failed(compute(e.constant(0), placeIn(firstColumn))))
+    const Place place = placeIn(firstColumn);
+    takeColumns(place);
+    if (failed(compute(e.constant(0), place)))
       return failure();
     for (const ColumnSum &sum : columnSums) {
       Index at = e.add(e.mul(group, tiles.columns), e.mul(lane, tiles.lanes));
@@ -222,9 +235,8 @@ private:
     if (form.columns > tiles.columns) {
       Index next = named("next", [&] { return e.add(firstColumn, e.constant(tiles.columns)); });
       e.moveTo(e.depth());
-      if (failed(when(less(next.value, v.index(form.columns)), [&] {
-            return loadElements(e.constant(0), placeIn({next.value, e.depth()}));
-          })))
+      if (failed(when(less(next.value, v.index(form.columns)),
+                      [&] { return loadTile(placeIn({next.value, e.depth()})); })))
         return failure();
     }
     storeTile(firstColumn);
@@ -359,6 +371,35 @@ private:
     for (Value operand : rowOperands)
       rowMemories.push_back(named(nameOf(operand) + "_held",
                                   [&] { return numbers(tiles.ahead, computedType(operand)); }));
+    columnMemories.clear();
+    for (Value operand : columnOperands)
+      columnMemories.push_back(
+          named(nameOf(operand) + "_held", [&] { return registers(keptType(operand), 1); }));
+  }
+
+  /// Reads a strip's tile: what is one number a column too, since a load that is waited for among
+  /// those of the next tile waits for these.
+  LogicalResult loadTile(const Place &place) {
+    e.mask = place.mask;
+    for (auto [operand, memory] : llvm::zip(columnOperands, columnMemories)) {
+      FailureOr<Computed> computed = e.evaluate(operand, {columnDigit(place)});
+      if (failed(computed))
+        return failure();
+      e.moveTo(e.depth());
+      storeRegister(computed->value, memory, v.index(0));
+    }
+    e.mask = {};
+    return loadElements(e.constant(0), place);
+  }
+
+  /// What has been read of the tile's columns, for all rows.
+  void takeColumns(const Place &place) {
+    e.mask = place.mask;
+    for (auto [operand, memory] : llvm::zip(columnOperands, columnMemories)) {
+      e.moveTo(e.depth());
+      e.define(operand, {columnDigit(place)}, v.loadScalar(memory, v.index(0)));
+    }
+    e.mask = {};
   }
 
   LogicalResult loadRowNumbers(Index firstTurn) {
@@ -398,8 +439,9 @@ private:
     });
   }
 
-  Position positionOf(Index row, const Place &place) {
-    return {rowDigit(row), {form.columns, RowEvaluator::lanes(place.column, /*aligned=*/true)}};
+  Position positionOf(Index row, const Place &place) { return {rowDigit(row), columnDigit(place)}; }
+  Digit columnDigit(const Place &place) {
+    return {form.columns, RowEvaluator::lanes(place.column, /*aligned=*/true)};
   }
 
   /// What the registers' rows become.
@@ -488,9 +530,11 @@ private:
   const CudaTiles &tiles;
   SmallVector<unsigned> tileOutputs, rowOutputs, columnOutputs;
   SmallVector<Value> rowOperands;           ///< one number a row, the same in all columns
+  SmallVector<Value> columnOperands;        ///< one number a column, the same in all rows
   SmallVector<Value> loads;                 ///< operands and gathers of a number an element
   SmallVector<Value> memories, rowMemories; ///< their registers: a vector or a number a row
-  SmallVector<Value> partials;              ///< of each row reduction: a number a turn
+  SmallVector<Value> columnMemories;
+  SmallVector<Value> partials; ///< of each row reduction: a number a turn
   SmallVector<ColumnSum> columnSums;
   Index thread, group, lane, firstRow;
   Value lastRow; ///< the first one that does not exist

@@ -408,13 +408,14 @@ constexpr const char *columns = R"(
   }
 )";
 
-/// Of `blocks` times `rows` rows of bf16 x and y: p = x·y in rows and transposed, in two types, or
-/// in bf16 as matrices of `rows` rows; the sums of the columns of p and, over as many rows, the
-/// largest y; and of each row the largest |p|.
+/// Of `blocks` times `rows` rows of bf16 x and y: p = x·y in rows and transposed, and p + z, z of a
+/// number a column, transposed in another type, or all in bf16 as matrices of `rows` rows; the sums
+/// of the columns of p and, over as many rows, the largest y; and of each row the largest |p|.
 std::string summed(int64_t blocks, int64_t rows, int64_t columns, bool isBatch) {
   std::string text = R"(
   %x = step.buffer "x" : memref<FULLxbf16>
   %y = step.buffer "y" : memref<FULLxbf16>
+  %z = step.buffer "z" : memref<WIDTHxf32>
   %m = step.buffer "m" : memref<ROWSxf32>
   %s = step.buffer "s" : memref<SUMSxf32>
   %l = step.buffer "l" : memref<SUMSxf32>
@@ -423,8 +424,8 @@ std::string summed(int64_t blocks, int64_t rows, int64_t columns, bool isBatch) 
   %t = step.view %b : memref<TALLxFIRST> to memref<FULLxFIRST, strided<STRIDES>>
   %d = step.buffer "u" : memref<TALLxOTHER>
   %u = step.view %d : memref<TALLxOTHER> to memref<FULLxOTHER, strided<STRIDES>>
-  step.task ins(%x, %y) outs(%m, %s, %l, %p, %t, %u) : (memref<FULLxbf16>, memref<FULLxbf16>) -> (memref<ROWSxf32>, memref<SUMSxf32>, memref<SUMSxf32>, memref<FULLxOTHER>, memref<FULLxFIRST, strided<STRIDES>>, memref<FULLxOTHER, strided<STRIDES>>) {
-  ^bb0(%0: tensor<FULLxbf16>, %1: tensor<FULLxbf16>):
+  step.task ins(%x, %y, %z) outs(%m, %s, %l, %p, %t, %u) : (memref<FULLxbf16>, memref<FULLxbf16>, memref<WIDTHxf32>) -> (memref<ROWSxf32>, memref<SUMSxf32>, memref<SUMSxf32>, memref<FULLxOTHER>, memref<FULLxFIRST, strided<STRIDES>>, memref<FULLxOTHER, strided<STRIDES>>) {
+  ^bb0(%0: tensor<FULLxbf16>, %1: tensor<FULLxbf16>, %v: tensor<WIDTHxf32>):
     %2 = nano.cast %0 : tensor<FULLxbf16> -> tensor<FULLxf32>
     %3 = nano.cast %1 : tensor<FULLxbf16> -> tensor<FULLxf32>
     %4 = nano.mul %2, %3 : tensor<FULLxf32>
@@ -434,7 +435,9 @@ std::string summed(int64_t blocks, int64_t rows, int64_t columns, bool isBatch) 
     %8 = nano.reduce sum %7 dims [1] : tensor<CUBExf32> -> tensor<SUMSxf32>
     %9 = nano.reshape %3 : tensor<FULLxf32> -> tensor<CUBExf32>
     %10 = nano.reduce max %9 dims [1] : tensor<CUBExf32> -> tensor<SUMSxf32>
-    %11 = nano.cast %4 : tensor<FULLxf32> -> tensor<FULLxFIRST>
+    %w = nano.broadcast %v dims [LAST] : tensor<WIDTHxf32> -> tensor<FULLxf32>
+    %a = nano.add %4, %w : tensor<FULLxf32>
+    %11 = nano.cast %a : tensor<FULLxf32> -> tensor<FULLxFIRST>
     %12 = nano.cast %4 : tensor<FULLxf32> -> tensor<FULLxOTHER>
     nano.yield %6, %8, %10, %12, %11, %12 : tensor<ROWSxf32>, tensor<SUMSxf32>, tensor<SUMSxf32>, tensor<FULLxOTHER>, tensor<FULLxFIRST>, tensor<FULLxOTHER>
   }
@@ -447,6 +450,7 @@ std::string summed(int64_t blocks, int64_t rows, int64_t columns, bool isBatch) 
       {"CUBE", cube},
       {"ROWS", isBatch ? b + "x" + r : all},
       {"SUMS", b + "x" + c},
+      {"WIDTH", c},
       {"TALL", isBatch ? b + "x" + c + "x" + r : c + "x" + all},
       {"STRIDES",
        isBatch ? "[" + std::to_string(rows * columns) + ", 1, " + r + "]" : "[1, " + all + "]"},
@@ -528,11 +532,11 @@ INSTANTIATE_TEST_SUITE_P(
 // One strip to a sum, several, and strips that are cut off; columns that fill the tiles or do not.
 INSTANTIATE_TEST_SUITE_P(
     Sums, TransposedOutputs,
-    testing::Values(Case{"one", {"sum_mul_cast"}, summed(2, 64, 128, false)},
-                    Case{"few_rows", {"sum_mul_cast"}, summed(3, 40, 136, false)},
-                    Case{"strips", {"sum_mul_cast"}, summed(2, 192, 256, false)},
-                    Case{"cut_off", {"sum_mul_cast"}, summed(2, 150, 203, false)},
-                    Case{"batch", {"sum_mul_cast"}, summed(3, 64, 72, true)}),
+    testing::Values(Case{"one", {"sum_mul_add"}, summed(2, 64, 128, false)},
+                    Case{"few_rows", {"sum_mul_add"}, summed(3, 40, 136, false)},
+                    Case{"strips", {"sum_mul_add"}, summed(2, 192, 256, false)},
+                    Case{"cut_off", {"sum_mul_add"}, summed(2, 150, 203, false)},
+                    Case{"batch", {"sum_mul_add"}, summed(3, 64, 72, true)}),
     testing::PrintToStringParamName());
 
 } // namespace

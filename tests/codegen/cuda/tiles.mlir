@@ -91,19 +91,23 @@ step.program @wide {
 // -----
 
 // A maximum that no element depends on: a block walks over the columns of its 64 rows, and threads
-// keep what they have found in each of their two. The next tile is read while this one is written.
+// keep what they have found in each of their two. The next tile is read while this one is written, with
+// what is one number a column.
 // IR-LABEL: step.program @strip
-// IR:         step.launch @max_cast_{{[0-9a-f]+}}({{.*}}) {iterations = array<i64: 128>}
+// IR:         step.launch @max_mul_cast_{{[0-9a-f]+}}({{.*}}) {iterations = array<i64: 128>}
 // IR-NOT:     step.launch
-// CHECK-LABEL: // max_cast
+// CHECK-LABEL: // max_mul_cast
 // CHECK:         const auto work = launch.find(blockIdx.x, 64);
 // CHECK:         float partials[2];
 // CHECK:         nano::Held<nano::bf16, 8> x_held[2];
+// CHECK:         c_held[0] = c_value;
 // CHECK:           nano::read<8>(x +
 // CHECK:         for (int at = 0; at < 384; at += 128) {
+// CHECK-NOT:         nano::read<8>(c
 // CHECK:             partials[i] =
 // CHECK:           const int64_t next = at + 128;
 // CHECK-NEXT:      if (next < 384) {
+// CHECK:             nano::read<8>(c +
 // CHECK:               nano::read<8>(x +
 // CHECK:           nano::syncBlock();
 // CHECK-NEXT:      nano::storeColumns<nano::f8e5m2, 64, 128, 512, 16>(
@@ -114,14 +118,18 @@ step.program @wide {
 // CHECK-NEXT:        m[
 step.program @strip {
   %x = step.buffer "x" : memref<128x384xbf16>
+  %c = step.buffer "c" : memref<384xf32>
   %m = step.buffer "m" : memref<128xbf16>
   %b = step.buffer "t" : memref<384x128xf8E5M2>
   %t = step.view %b : memref<384x128xf8E5M2> to memref<128x384xf8E5M2, strided<[1, 128]>>
-  step.task ins(%x) outs(%m, %t) : (memref<128x384xbf16>) -> (memref<128xbf16>, memref<128x384xf8E5M2, strided<[1, 128]>>) {
-  ^bb0(%a: tensor<128x384xbf16>):
+  step.task ins(%x, %c) outs(%m, %t) : (memref<128x384xbf16>, memref<384xf32>) -> (memref<128xbf16>, memref<128x384xf8E5M2, strided<[1, 128]>>) {
+  ^bb0(%a: tensor<128x384xbf16>, %d: tensor<384xf32>):
     %0 = nano.abs %a : tensor<128x384xbf16>
     %1 = nano.reduce max %0 dims [1] : tensor<128x384xbf16> -> tensor<128xbf16>
-    %2 = nano.cast %a : tensor<128x384xbf16> -> tensor<128x384xf8E5M2>
+    %e = nano.cast %a : tensor<128x384xbf16> -> tensor<128x384xf32>
+    %f = nano.broadcast %d dims [1] : tensor<384xf32> -> tensor<128x384xf32>
+    %g = nano.mul %e, %f : tensor<128x384xf32>
+    %2 = nano.cast %g : tensor<128x384xf32> -> tensor<128x384xf8E5M2>
     nano.yield %1, %2 : tensor<128xbf16>, tensor<128x384xf8E5M2>
   }
 }
