@@ -401,6 +401,13 @@ std::optional<CudaText> CudaPrinter::expression(Operation *op) {
       return text;
   using Result = std::optional<CudaText>;
   auto reading = [&](Value memref) { return constants.lookup(memref) ? "read" : "load"; };
+  // A load, whole or not at all, of what registers hold from then on.
+  auto isForLater = [&](vector::MaskedLoadOp load) {
+    auto mask = load.getMask().getDefiningOp<vector::CreateMaskOp>();
+    auto store = dyn_cast<memref::StoreOp>(*load->user_begin());
+    return mask && store && load->hasOneUse() && areHeld(store.getMemRefType()) &&
+           divisorOf(mask.getOperands()[0]) >= mask.getType().getNumElements();
+  };
   return llvm::TypeSwitch<Operation *, Result>(op)
       .Case<arith::ConstantOp>([&](arith::ConstantOp constant) -> Result {
         auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
@@ -453,7 +460,8 @@ std::optional<CudaText> CudaPrinter::expression(Operation *op) {
       })
       .Case<vector::MaskedLoadOp>([&](vector::MaskedLoadOp load) -> Result {
         Value at = load.getIndices()[0];
-        return CudaText{fmt::format("nano::{}{}({}, {})", reading(load.getBase()),
+        return CudaText{fmt::format("nano::{}{}{}({}, {})", reading(load.getBase()),
+                                    isForLater(load) ? "Later" : "",
                                     accessArguments(load.getVectorType(), load.getBase(), at),
                                     address(load.getBase(), at), use(load.getMask()))};
       })

@@ -155,6 +155,29 @@ NANO_DEVICE Vec<T, N> loadMasked(const T *at, const Mask &mask) {
     return result;
   }
 }
+/// Likewise for later, whole or not at all: as words, for elements that meet zeros here would be
+/// taken apart here, and so waited for.
+template <Access How, int N, int Alignment, class T>
+NANO_DEVICE Held<T, N> holdMasked(const T *at, const Wholly &mask) {
+  decltype(loadWords<How, N, Alignment>(at)) words{};
+  if (mask.isInside)
+    words = loadWords<How, N, Alignment>(at);
+  Held<T, N> held;
+  // What lies at less than a word's alignment comes in smaller ones.
+  if constexpr (isSame<decltype(words), decltype(held.words)>)
+    held.words = words;
+  else
+    held = elementsOf<T>(words);
+  return held;
+}
+template <int N, int Alignment = 16, class T>
+NANO_DEVICE auto loadLater(T *at, const Wholly &mask) {
+  return holdMasked<Access::Load, N, Alignment>(static_cast<const T *>(at), mask);
+}
+template <int N, int Alignment = 16, class T>
+NANO_DEVICE auto readLater(const T *at, const Wholly &mask) {
+  return holdMasked<Access::Read, N, Alignment>(at, mask);
+}
 template <int N, int Alignment = 16, class T, class Mask>
 NANO_DEVICE auto load(T *at, const Mask &mask) {
   return loadMasked<Access::Load, N, Alignment>(static_cast<const T *>(at), mask);

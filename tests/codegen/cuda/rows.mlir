@@ -51,9 +51,10 @@ step.program @norm {
 // -----
 
 // What a pass stores rounded, and later ones read, is held for them as it is stored: neither operand of the sum is needed again. The row
-// is longer than a warp's vectors by less than one.
+// is longer than a warp's vectors by less than one, so that threads read a vector or none, as words.
 // CHECK-LABEL: // sum_mul_add
-// CHECK:             [[X:.*]]_held[i] =
+// CHECK:             const auto [[A:.*]] = nano::readLater<8>(a + {{.*}}, inside);
+// CHECK-NEXT:        [[X:.*]]_held[i] = [[A]];
 // CHECK:           nano::Held<nano::bf16, 8> kept[7];
 // CHECK:           for (int i = 0; i < 7; ++i) {
 // CHECK:             const auto [[SUM:.*]] = nano::to<nano::bf16>({{.*}} + {{.*}});
