@@ -419,10 +419,11 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
     }                                                        }
     ```
 
-    The other operands are whole matrices or one number a column, of 2- or 4-byte elements, single f32 numbers and constants; results are whole.
+    The other operands are whole matrices or one number a column, of 2- or 4-byte elements, single f32 numbers and constants; results are whole. Others may read a product of 8 bits too,
+    behind the kernel, which then writes it besides, unless it sums rows.
 
     A kernel that reads two products of one A and as many columns each, as a gate and what it gates, and no other whole matrix, begins with both.
-    Others may read them too, behind the kernel, which then writes them besides:
+    Others may read them too:
 
     ```mlir
     %g = nano.matmul %x, %v                                  %y, %g, %u = nano.fused(%x, %v, %w) : … {
@@ -447,6 +448,16 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
     ```mlir
     %p = nano.matmul %x, %w                                  %s, %y = nano.fused(%x, %w) : … {   // y, and its sums, [R/16, C]
     %t, %y = nano.fused(%p) : … {                      ⇒     %t = nano.fused(%s) : … {           // the parts' sums
+    ```
+
+    A kernel that finds the largest number of each row, as those do that write what the next product reads in 8 bits, is cut into two where all that is asked of these numbers is the
+    largest of all: the first ends the product, or both, with the largest of blocks of 16 rows and 64 columns.
+
+    ```mlir
+    %p = nano.scaled_matmul %x, %w …                         %m, %y, %p = nano.fused(%x, %w) : … {   // of |f(p)| the largest, [R/16, C/64]
+    %r, %y = nano.fused(%p) : … {                      ⇒     %n = nano.fused(%m) : … {               // those of 16 rows
+      // of |f(p)| the largest of rows, [R], and f(p)        %l = nano.fused(%n) : … {               // of all
+    %l = nano.fused(%r) : … {
     ```
 
     An 8-bit product into f32 whose A is the transpose of what a kernel makes, and others read as it lies, becomes a kernel of its own which turns A and ends with the addend: nothing

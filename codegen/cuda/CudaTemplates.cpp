@@ -194,12 +194,12 @@ public:
   ProductStruct(kernel::FuncOp kernel, kernel::ProductAttr product)
       : kernel(kernel), product(product) {
     for (const char *word :
-         {"ElementA",   "ElementB",   "Result",  "rows",      "columns",      "inner",
-          "transposeA", "transposeB", "blocks",  "sums",      "scale",        "addsColumns",
-          "Others",     "load",       "store",   "storeSums", "storeColumns", "row",
-          "column",     "part",       "product", "others",    "totals",       "Columns",
-          "columns",    "copies",     "copy",    "chunks",    "loadColumns",  "othersAt",
-          "products",   "second"})
+         {"ElementA",   "ElementB",   "Result",       "rows",         "columns",      "inner",
+          "transposeA", "transposeB", "blocks",       "sums",         "scale",        "addsColumns",
+          "Others",     "load",       "store",        "storeSums",    "storeColumns", "row",
+          "column",     "part",       "product",      "others",       "totals",       "Columns",
+          "columns",    "copies",     "copy",         "chunks",       "loadColumns",  "othersAt",
+          "products",   "second",     "findsLargest", "storeLargest", "place",        "largest"})
       names.take(word);
     for (unsigned i = 0; i < kernel.getNumBuffers(); ++i)
       if (isEpilogues(product, i)) {
@@ -215,9 +215,13 @@ public:
         epilogue.getNumArguments() != products() + others().size() ||
         epilogue.getNumResults() != product.getResults().size())
       return kernel.emitOpError("names no epilogue for its operands and results");
+    if (IntegerAttr result = product.getLargest())
+      largest = size_t(result.getInt());
     for (auto [i, type] : llvm::enumerate(epilogue.getResultTypes()))
-      if (!isa<VectorType>(type))
+      if (!isa<VectorType>(type) && i != largest)
         sums.push_back(i);
+    if (largest && !sums.empty())
+      return kernel.emitOpError("sums along rows beside a maximum");
     if (IntegerAttr result = product.getColumnSum()) {
       columnSum = size_t(result.getInt());
       if (!sums.empty())
@@ -244,11 +248,12 @@ public:
         "  using Result = {};\n"
         "  static constexpr int rows = {}, columns = {}, inner = {}, blocks = {}, "
         "sums = {};\n  static constexpr int products = {};\n"
-        "  static constexpr bool transposeA = {}, transposeB = {}, addsColumns = {};\n",
+        "  static constexpr bool transposeA = {}, transposeB = {}, addsColumns = {};\n"
+        "  static constexpr bool findsLargest = {};\n",
         elementOf(product.getA()), elementOf(product.getB()),
         cudaType(productType().getElementType()), product.getRows(), product.getColumns(),
         product.getInner(), product.getBlocks(), sums.size(), products(), product.getTransposeA(),
-        product.getTransposeB(), columnSum.has_value());
+        product.getTransposeB(), columnSum.has_value(), largest.has_value());
     for (auto &[argument, name] : members)
       text += fmt::format("  {}{} *{};\n", isConstant(argument) ? "const " : "",
                           elementOf(argument), name);
@@ -269,6 +274,7 @@ public:
     const std::string totals = fmt::format("nano::Vec<float, {}>", sums.size());
     const std::string opening =
         fmt::format("  NANO_DEVICE {} store(", columnSum      ? cudaType(summandType())
+                                               : largest      ? "float"
                                                : sums.empty() ? "void"
                                                               : totals);
     const std::string elements = cudaType(productType()), indent(opening.size(), ' ');
@@ -289,6 +295,11 @@ public:
       text += fmt::format("  NANO_DEVICE void storeColumns(int part, int column, const "
                           "nano::Vec<float, 2> &totals) const {{\n{}  }}\n",
                           columnStatements());
+    if (largest)
+      text +=
+          fmt::format("  NANO_DEVICE void storeLargest(int part, int place, float largest) const "
+                      "{{\n{}  }}\n",
+                      largestStatements());
     return text + "};\n";
   }
 
@@ -425,7 +436,7 @@ private:
     if (failed(printer.block(epilogue.getBody().front())))
       return failure();
     for (auto [result, value] : llvm::enumerate(returned)) {
-      if (llvm::is_contained(sums, result) || result == columnSum)
+      if (llvm::is_contained(sums, result) || result == columnSum || result == largest)
         continue;
       std::string stored = value;
       if (placesOf(result).size() > 1) {
@@ -441,8 +452,8 @@ private:
       printer.line(fmt::format(
           "return {{{}}};",
           fmt::join(llvm::map_range(sums, [&](size_t sum) { return returned[sum]; }), ", ")));
-    if (columnSum)
-      printer.line(fmt::format("return {};", returned[*columnSum]));
+    if (columnSum || largest)
+      printer.line(fmt::format("return {};", returned[columnSum ? *columnSum : *largest]));
     text += printer.out;
     return success();
   }
@@ -453,6 +464,15 @@ private:
     for (int64_t place : placesOf(*columnSum))
       printer.line(fmt::format("nano::store<2, 8>({} + (part * {} + column), totals);",
                                members[place], strideOf(kernel.getArgument(place))));
+    return printer.out;
+  }
+
+  /// Stores of the largest of a block.
+  std::string largestStatements() {
+    CudaPrinter printer(4);
+    for (int64_t place : placesOf(*largest))
+      printer.line(fmt::format("{}[part * {} + place] = largest;", members[place],
+                               strideOf(kernel.getArgument(place))));
     return printer.out;
   }
 
@@ -473,6 +493,7 @@ private:
   func::FuncOp epilogue;
   SmallVector<size_t> sums;        ///< the epilogue's results that are numbers, which are added up
   std::optional<size_t> columnSum; ///< the result whose rows are added up
+  std::optional<size_t> largest;   ///< the result that is the largest of blocks
 };
 } // namespace
 

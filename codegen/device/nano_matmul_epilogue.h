@@ -117,6 +117,9 @@ public:
     if constexpr (P::addsColumns)
       if ((piece + 1) % inPart == 0)
         storeColumns(half);
+    if constexpr (P::findsLargest)
+      if ((piece + 1) % inPart == 0)
+        storeLargest(half);
     loadAfter(piece);
     if ((piece + 1) % inPart == 0)
       loadColumnsAfter(half / 2);
@@ -213,17 +216,32 @@ private:
     };
     const Vec<bf16, 8> chunk = chunkOf(0);
     const auto other = othersOf(2 * half + i);
-    if constexpr (P::products > 1) {
+    const bool isFirst = half % 2 == 0 && i == 0;
+    if constexpr (P::products > 1 && P::findsLargest) {
+      take(x.store(row(half, i), column(half), chunk, chunkOf(1), other, columns), isFirst);
+    } else if constexpr (P::products > 1) {
       x.store(row(half, i), column(half), chunk, chunkOf(1), other, columns);
+    } else if constexpr (P::findsLargest) {
+      take(x.store(row(half, i), column(half), chunk, other, columns), isFirst);
     } else if constexpr (P::addsColumns) {
       const auto summands = x.store(row(half, i), column(half), chunk, other, columns);
-      ofColumns = half % 2 == 0 && i == 0 ? summands : ofColumns + summands;
+      ofColumns = isFirst ? summands : ofColumns + summands;
     } else if constexpr (P::sums == 0) {
       x.store(row(half, i), column(half), chunk, other, columns);
     } else {
       totals[unsigned(half) % 2][i] = totals[unsigned(half) % 2][i] +
                                       x.store(row(half, i), column(half), chunk, other, columns);
     }
+  }
+  NANO_DEVICE void take(float one, bool isFirst) {
+    largest = isFirst ? one : maximum(largest, one);
+  }
+  /// The largest of all lanes, which together have the part's columns of the warp's rows.
+  NANO_DEVICE void storeLargest(int last) {
+    const float all = groupMax<32>(largest);
+    const int part = (firstRow - laneIndex() / 8) / sumRows;
+    if (laneIndex() == 0 && exists(last, 0))
+      x.storeLargest(part, column(last) / Tiles::partColumns, all);
   }
   /// Adds up the summands of four lanes, which have the same eight columns. With both exchanges a
   /// lane keeps half of its columns, so that each ends with two.
@@ -278,12 +296,15 @@ private:
   static_assert(P::sums == 0 || P::columns % Tiles::sumColumns == 0);
   static constexpr int sumRows = Tiles::sumRows;
   static_assert(!P::addsColumns || (P::sums == 0 && P::rows % sumRows == 0));
+  static_assert(!P::findsLargest || (P::sums == 0 && !P::addsColumns && P::rows % sumRows == 0 &&
+                                     P::columns % Tiles::partColumns == 0));
 
   Vec<uint32_t, 4> chunks[P::products][2][2]; ///< of two halves
   typename P::Others others[Stages::copied > 0 ? 1 : ahead];
   typename P::Columns columns;
   Vec<float, P::sums == 0 ? 1 : P::sums> totals[2][2] = {}; ///< of a lane's rows, as `row` has them
   Vec<float, 8> ofColumns = {};                             ///< of a lane's columns of a part
+  float largest = 0;                                        ///< of a lane's elements of a part
   int firstRow = 0, firstColumn = 0;
 };
 

@@ -154,6 +154,23 @@ Value partialColumnSumsOf(Value value) {
   return isPartial ? summands : Value();
 }
 
+Value partialLargestOf(Value value) {
+  auto reduce = value.getDefiningOp<ReduceOp>();
+  if (!reduce || reduce.getCombiner() != Combiner::max ||
+      reduce.getDims() != ArrayRef<int64_t>{1, 3} || tensorType(value).getRank() != 2)
+    return {};
+  auto reshape = reduce.getX().getDefiningOp<ReshapeOp>();
+  if (!reshape || tensorType(reshape.getX()).getRank() != 2)
+    return {};
+  const ArrayRef<int64_t> blocks = tensorType(value).getShape();
+  const bool isOfBlocks =
+      tensorType(reshape.getX()).getShape() ==
+          ArrayRef<int64_t>{blocks[0] * partialSumRows, blocks[1] * partialMaxColumns} &&
+      tensorType(reshape).getShape() ==
+          ArrayRef<int64_t>{blocks[0], partialSumRows, blocks[1], partialMaxColumns};
+  return isOfBlocks ? reshape.getX() : Value();
+}
+
 /// True for what a thread computes of eight neighbours of a row from those of its operands.
 static bool isOfElements(Operation &op) {
   if (auto broadcast = dyn_cast<BroadcastOp>(op))
@@ -162,7 +179,8 @@ static bool isOfElements(Operation &op) {
   return op.hasTrait<ElementwiseOp>() || isa<ConstantOp>(op);
 }
 
-/// True for an op of partial sums that are results: the sum, or the reshape that it reads.
+/// True for an op of partial sums or maxima that are results: the sum, or the reshape that it
+/// reads.
 static bool isOfPartialSums(Operation &op) {
   auto isResult = [](Value value) {
     return llvm::all_of(value.getUsers(), [](Operation *user) { return isa<YieldOp>(user); });
@@ -174,8 +192,8 @@ static bool isOfPartialSums(Operation &op) {
   if (!isa<ReduceOp>(op))
     return false;
   const Value sums = op.getResult(0);
-  return (partialSumsOf(sums) || partialColumnSumsOf(sums)) && isResult(sums) &&
-         tensorType(sums).getElementType().isF32();
+  return (partialSumsOf(sums) || partialColumnSumsOf(sums) || partialLargestOf(sums)) &&
+         isResult(sums) && tensorType(sums).getElementType().isF32();
 }
 
 namespace {
@@ -208,15 +226,20 @@ public:
                                                            : "its rows are summed, and not bf16";
     if (!isOfElements(op))
       return ("its kernel has a " + op.getName().getStringRef()).str();
-    if (!llvm::all_of(op.getResults(), [&](Value value) { return fits(value); }))
+    const auto isResult = [](Value value) {
+      return llvm::all_of(value.getUsers(), llvm::IsaPred<YieldOp>);
+    };
+    if (!llvm::all_of(op.getResults(), [&](Value value) {
+          return fits(value, /*leastBits=*/isResult(value) ? 8 : 16);
+        }))
       return "its kernel has values of other sizes or of 8 bits";
     return "";
   }
 
 private:
-  bool fits(Value value) const {
+  bool fits(Value value, unsigned leastBits = 16) const {
     const RankedTensorType type = tensorType(value);
-    return type.getElementTypeBitWidth() >= 16 &&
+    return type.getElementTypeBitWidth() >= leastBits &&
            (type.getRank() == 0 || type.getShape() == whole ||
             type.getShape() == whole.drop_front());
   }
@@ -235,7 +258,7 @@ std::string epilogueObstacle(Block &body, Value product) {
   for (Operation &op : body.without_terminator())
     if (std::string text = epilogue.obstacleTo(op); !text.empty())
       return text;
-  llvm::SmallSetVector<Value, 4> ofRows, ofColumns;
+  llvm::SmallSetVector<Value, 4> ofRows, ofColumns, largest;
   for (Value result : body.getTerminator()->getOperands()) {
     if (tensorType(result).getRank() != 2)
       return "its kernel has results of other sizes";
@@ -243,7 +266,11 @@ std::string epilogueObstacle(Block &body, Value product) {
       ofRows.insert(result);
     if (partialColumnSumsOf(result))
       ofColumns.insert(result);
+    if (partialLargestOf(result))
+      largest.insert(result);
   }
+  if (largest.size() > 1 || (!largest.empty() && !(ofRows.empty() && ofColumns.empty())))
+    return "its kernel has more than one maximum, or sums beside one";
   if (ofColumns.size() > 1 || (!ofColumns.empty() && !ofRows.empty()))
     return "its kernel has more than one sum of columns, or sums of rows beside one";
   return "";
@@ -261,7 +288,10 @@ std::string epilogueObstacle(Block &body, Value first, Value second) {
     if (argument != first && argument != second && tensorType(argument).getRank() == 2 &&
         isRead(argument))
       return "its kernel reads other matrices beside two products";
-  return body.getOps<ReduceOp>().empty() ? "" : "its kernel sums what it makes of two products";
+  return llvm::all_of(body.getOps<ReduceOp>(),
+                      [](ReduceOp reduce) { return bool(partialLargestOf(reduce)); })
+             ? ""
+             : "its kernel sums what it makes of two products";
 }
 
 std::string productsObstacle(Block &body) {

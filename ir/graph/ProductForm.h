@@ -15,6 +15,8 @@ namespace nano {
 constexpr int64_t partialSumColumns = 128;
 /// Rows whose sum it can write as one number a column.
 constexpr int64_t partialSumRows = 16;
+/// Columns of which, over partialSumRows rows, it can write the largest as one number.
+constexpr int64_t partialMaxColumns = 64;
 
 /// A `nano.matmul` or a `nano.scaled_matmul`.
 struct Product {
@@ -59,13 +61,19 @@ mlir::Value columnSumsOf(mlir::Value value);
 /// Likewise where these are `partialSumRows` rows.
 mlir::Value partialColumnSumsOf(mlir::Value value);
 
+/// Likewise the values [R, C] whose largest of `partialSumRows` rows and `partialMaxColumns`
+/// columns it is, [R / partialSumRows, C / partialMaxColumns].
+mlir::Value partialLargestOf(mlir::Value value);
+
 /// Why the ops of a body are no epilogue of `product`, which is a value of it, an argument or the
 /// result of its first op; empty when they are one. All others are element-wise over its elements,
 /// its columns or single numbers, or partial sums of what is; what they read are whole matrices,
 /// one number a column, and f32 numbers; results are whole, or where the product is of bf16 partial
-/// sums of f32, along rows or one along columns; and nothing is of 8 bits.
+/// sums of f32, along rows or one along columns, or one partial maximum; and nothing but results is
+/// of 8 bits.
 std::string epilogueObstacle(mlir::Block &body, mlir::Value product);
-/// Likewise of two products: nothing else that is read is a whole matrix, and nothing is summed.
+/// Likewise of two products: nothing else that is read is a whole matrix, and nothing is summed; a
+/// partial maximum may be found.
 std::string epilogueObstacle(mlir::Block &body, mlir::Value first, mlir::Value second);
 /// Why the kernel's body, which begins with products, is none that a generated kernel computes;
 /// empty when it is one.

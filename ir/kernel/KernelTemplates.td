@@ -90,16 +90,17 @@ def Kernel_ProductAttr : Kernel_Template<"Product", "product", ["isAdded", "read
     | `blocks` | blocks of the launch, which share all tiles |
     | `added` | which results, sums of f32, are added to what is in their place: the epilogue returns the other summand and does not read it |
     | `column_sum` | the result whose rows the template adds up; absent: none |
+    | `largest` | the result of which the template finds the largest of blocks; absent: none |
     | `second` | the matrix B of a second product, of `a` and as many columns; absent: none |
 
-    Errors: sizes below 1; another number of scales; a result or a sum that is none of the results; a sum beside a second product.
+    Errors: sizes below 1; another number of scales; a result, a sum or a maximum that is none of the results; a sum beside a second product, or beside a maximum.
 
     Example: `#kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [],
     others = [], results = [array<i64: 2>], added = [], epilogue = @k.epilogue>`
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$columns, "int64_t":$inner, "bool":$transpose_a, "bool":$transpose_b,
                         "int64_t":$blocks, "int64_t":$a, "int64_t":$b, "::mlir::DenseI64ArrayAttr":$scales, "::mlir::DenseI64ArrayAttr":$others,
-                        "::mlir::ArrayAttr":$results, "::mlir::DenseI64ArrayAttr":$added, OptionalParameter<"::mlir::IntegerAttr">:$column_sum, OptionalParameter<"::mlir::IntegerAttr">:$second,
+                        "::mlir::ArrayAttr":$results, "::mlir::DenseI64ArrayAttr":$added, OptionalParameter<"::mlir::IntegerAttr">:$column_sum, OptionalParameter<"::mlir::IntegerAttr">:$largest, OptionalParameter<"::mlir::IntegerAttr">:$second,
                         OptionalParameter<"::mlir::FlatSymbolRefAttr">:$epilogue);
   let genVerifyDecl = 1;
 }

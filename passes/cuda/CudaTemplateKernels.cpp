@@ -32,6 +32,7 @@ constexpr int64_t maxSharedBytes = 227 * 1024;
 constexpr int64_t scanThreads = 1024;
 static_assert(nano::partialSumColumns == nano::MatmulTiles::sumColumns);
 static_assert(nano::partialSumRows == nano::MatmulTiles::sumRows);
+static_assert(nano::partialMaxColumns == nano::MatmulTiles::partColumns);
 
 /// The task's operands as arguments of launches.
 class Templates {
@@ -514,11 +515,14 @@ private:
     IntegerAttr columnSum;
     if (results.columnSum)
       identify(launch.identity, "column_sum", columnSum = b.getI64IntegerAttr(*results.columnSum));
+    IntegerAttr largest;
+    if (results.largest)
+      identify(launch.identity, "largest", largest = b.getI64IntegerAttr(*results.largest));
     const auto added = b.getDenseI64ArrayAttr(results.added);
     if (!added.empty())
       identify(launch.identity, "added", added);
     for (Value operand : launch.operands)
-      if (cast<MemRefType>(operand.getType()).getRank() > 0 && !results.sums.contains(operand) &&
+      if (cast<MemRefType>(operand.getType()).getRank() > 0 && !results.numbers.contains(operand) &&
           !hasVectorRows(operand))
         return task.emitOpError("has rows of ")
                << step::nameOf(operand) << " that begin at no multiples of 16 bytes";
@@ -562,12 +566,12 @@ private:
     launch.instance = [=, places = list(at.outs), context = b.getContext()](
                           const TemplateFunctions &functions) -> kernel::TemplateAttrInterface {
       const ArrayRef<int64_t> others = ArrayRef(at.ins).drop_front(factors);
-      return kernel::ProductAttr::get(context, shape.rows, shape.columns, shape.inner,
-                                      shape.transposeA, shape.transposeB, sizes.blocks, at.ins[0],
-                                      at.ins[1],
-                                      DenseI64ArrayAttr::get(context, others.take_front(scales)),
-                                      DenseI64ArrayAttr::get(context, others.drop_front(scales)),
-                                      places, added, columnSum, second, functions.epilogue);
+      return kernel::ProductAttr::get(
+          context, shape.rows, shape.columns, shape.inner, shape.transposeA, shape.transposeB,
+          sizes.blocks, at.ins[0], at.ins[1],
+          DenseI64ArrayAttr::get(context, others.take_front(scales)),
+          DenseI64ArrayAttr::get(context, others.drop_front(scales)), places, added, columnSum,
+          largest, second, functions.epilogue);
     };
     return std::vector<TemplateCall>{launch};
   }

@@ -82,6 +82,11 @@ SmallVector<Value> epilogueReads(step::TaskOp task,
   return reads;
 }
 
+/// True where the epilogue makes one number of its neighbours for a result.
+static bool isNumber(Value result) {
+  return nano::partialSumsOf(result) || nano::partialLargestOf(result);
+}
+
 EpilogueResults resultsOf(step::TaskOp task, const llvm::DenseMap<Value, SumInPlace> &inPlace) {
   EpilogueResults results;
   for (Value result : nano::epilogueResults(task.getBody().front())) {
@@ -90,7 +95,11 @@ EpilogueResults resultsOf(step::TaskOp task, const llvm::DenseMap<Value, SumInPl
       results.added.push_back(index);
     if (nano::partialColumnSumsOf(result))
       results.columnSum = index;
+    if (nano::partialLargestOf(result))
+      results.largest = index;
     results.places.push_back(memrefsOf(task, result));
+    if (isNumber(result))
+      results.numbers.insert_range(results.places.back());
     if (nano::partialSumsOf(result))
       results.sums.insert_range(results.places.back());
     else
@@ -146,9 +155,8 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
   llvm::append_range(operands, epilogueReads(task, inPlace));
   auto valueType = [&](Value value) -> Type {
     const auto type = cast<RankedTensorType>(value.getType());
-    return type.getRank() == 0 || nano::partialSumsOf(value)
-               ? type.getElementType()
-               : VectorType::get({lanes}, type.getElementType());
+    return type.getRank() == 0 || isNumber(value) ? type.getElementType()
+                                                  : VectorType::get({lanes}, type.getElementType());
   };
   Location loc = linesOf(task);
   auto function =
@@ -189,7 +197,9 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
     if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
       // The template adds up the rows of a sum of columns.
       const Value summands = v.splat(values[reduce.getX()]);
-      values[reduce.getResult()] = nano::partialSumsOf(reduce) ? v.sumLanes(summands) : summands;
+      values[reduce.getResult()] = nano::partialSumsOf(reduce)      ? v.sumLanes(summands)
+                                   : nano::partialLargestOf(reduce) ? v.maxLanes(summands)
+                                                                    : summands;
       continue;
     }
     SmallVector<Value> read;
@@ -214,7 +224,7 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
   for (Value result : results) {
     const auto sum = inPlace.find(result);
     const Value value = values[sum == inPlace.end() ? result : sum->second.summand];
-    returned.push_back(nano::partialSumsOf(result)
+    returned.push_back(isNumber(result)
                            ? value
                            : v.narrowed(v.splat(value), getElementTypeOrSelf(result.getType())));
   }

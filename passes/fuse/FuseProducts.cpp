@@ -4,15 +4,16 @@
 // The vendor library's product is faster than the device library's, whose epilogue is generated
 // code; but what the library writes and the kernel reads again need not cross memory. Which of the
 // two is less, the machine's rates say. A kernel that sums rows or columns is cut for that
-// (SplitRowSums.h, SplitColumnSums.h).
-// A product that reads what a kernel writes transposed besides can turn it itself, likewise where
-// that pays. It runs after nano-fuse, which makes the kernels, and before bufferization, for which
-// product and kernel are one task.
+// (SplitRowSums.h, SplitColumnSums.h, SplitRowMaxima.h). What others read of the product, behind
+// the kernel, this writes besides. A product that reads what a kernel writes transposed besides can
+// turn it itself, likewise where that pays. It runs after nano-fuse, which makes the kernels, and
+// before bufferization, for which product and kernel are one task.
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/Traffic.h"
 #include "passes/DetailRemark.h"
 #include "passes/Passes.h"
 #include "passes/fuse/SplitColumnSums.h"
+#include "passes/fuse/SplitRowMaxima.h"
 
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/BinaryFunctions.h"
@@ -127,12 +128,13 @@ private:
     llvm::SmallSetVector<Value, 4> inputs(llvm::from_range, fused.getInputs());
     for (auto first = inputs.begin(); first != inputs.end(); ++first)
       for (auto second = std::next(first); second != inputs.end(); ++second) {
-        const std::optional<Product> products[] = {productOf(first->getDefiningOp()),
-                                                   productOf(second->getDefiningOp())};
-        if (!products[0] || !products[1] || !pairObstacle(*products[0], *products[1]).empty())
+        const std::optional<Product> one = productOf(first->getDefiningOp()),
+                                     other = productOf(second->getDefiningOp());
+        if (!one || !other || !pairObstacle(*one, *other).empty())
           continue;
-        const Product pair[] = {*products[0], *products[1]};
-        const std::string obstacle = obstacleToPair(pair, fused);
+        const Product pair[] = {*one, *other};
+        RowSumParts parts;
+        const std::string obstacle = obstacleToPair(pair, fused, parts);
         if (report)
           for (const Product &product : pair)
             emitDetail(product.op)
@@ -140,65 +142,94 @@ private:
                         ? "computed by the kernel that reads it and another of the "
                           "same operand"
                         : "apart from the other one that its kernel reads: " + obstacle);
-        if (!obstacle.empty())
+        if (!obstacle.empty()) {
+          parts.erase();
           continue;
-        move(pair, fused);
+        }
+        move(pair, replaced(fused, parts));
         return true;
       }
     return false;
   }
 
-  std::string obstacleToPair(ArrayRef<Product> pair, FusedOp fused) const {
+  std::string obstacleToPair(ArrayRef<Product> pair, FusedOp fused, RowSumParts &parts) const {
     for (const Product &product : pair)
       if (std::string text = productObstacle(product.op); !text.empty())
         return text;
-    const auto argumentOf = [&](const Product &product) {
-      return fused.getBody().getArgument(llvm::find(fused.getInputs(), product.result) -
-                                         fused.getInputs().begin());
+    const auto argumentOf = [&](const Product &product, FusedOp kernel) {
+      return kernel.getBody().getArgument(llvm::find(kernel.getInputs(), product.result) -
+                                          kernel.getInputs().begin());
     };
-    if (std::string text =
-            epilogueObstacle(fused.getBody().front(), argumentOf(pair[0]), argumentOf(pair[1]));
+    for (const Product &product : pair)
+      if (std::string text = obstacleToOthers(product, fused); !text.empty())
+        return text;
+    FusedOp ending = fused;
+    if (hasReductions(fused) && hasRowMaxima(fused)) {
+      if (std::string text = splitRowMaxima(fused, argumentOf(pair[0], fused), parts);
+          !text.empty())
+        return text;
+      ending = parts.sums;
+    }
+    if (std::string text = epilogueObstacle(ending.getBody().front(), argumentOf(pair[0], ending),
+                                            argumentOf(pair[1], ending));
         !text.empty())
       return text;
-    for (const Product &product : pair)
-      for (Operation *user : product.result.getUsers())
-        if (fused->getBlock()->findAncestorOpInBlock(*user)->isBeforeInBlock(fused))
-          return "others read it before";
-    const auto areTransposed = [](ValueRange values) {
-      return llvm::any_of(values, isReadTransposed);
-    };
-    if (areTransposed(fused.getResults()) || areTransposed({pair[0].result, pair[1].result}))
+    if (llvm::any_of(fused.getResults(), isReadTransposed))
       return "a result of its kernel is needed transposed";
-    return products == "fused" ? "" : lossOfPair(pair, fused);
+    return products == "fused" ? "" : lossOfPair(pair, fused, parts);
   }
 
-  /// Moves one product into the kernel, the first that may be.
+  /// Why the kernel does not write the product for others that read it.
+  static std::string obstacleToOthers(const Product &product, FusedOp fused) {
+    for (Operation *user : product.result.getUsers())
+      if (fused->getBlock()->findAncestorOpInBlock(*user)->isBeforeInBlock(fused))
+        return "others read it before";
+    return isReadTransposed(product.result) ? "it is needed transposed" : "";
+  }
+
+  /// True when others than the kernel and its parts read the product.
+  static bool isReadBesides(const Product &product, FusedOp fused, const RowSumParts &parts) {
+    return llvm::any_of(product.result.getUsers(), [&](Operation *user) {
+      return user != fused && user != parts.sums && user != parts.rows && user != parts.elements;
+    });
+  }
+
+  /// Moves one product into the kernel, the first that may be. One of 8 bits may be read by others
+  /// too: the kernel writes it besides.
   bool joinProduct(FusedOp fused) {
     for (auto [input, argument] :
          llvm::zip_equal(fused.getInputs(), fused.getBody().getArguments())) {
       const std::optional<Product> product = productOf(input.getDefiningOp());
-      if (!product || !input.hasOneUse())
+      if (!product || (!product->isScaled() && !input.hasOneUse()))
         continue;
       RowSumParts parts;
       const std::string obstacle = obstacleTo(*product, fused, argument, parts);
       if (report)
         emitDetail(product->op) << (!obstacle.empty() ? "left to the library: " + obstacle
                                     : parts.ofColumns ? "computed by a kernel that sums its columns"
-                                    : parts.sums      ? "computed by a kernel that sums its rows"
-                                                      : "computed by the kernel that reads it");
+                                    : parts.ofBlocks ? "computed by a kernel that finds its largest"
+                                    : parts.sums     ? "computed by a kernel that sums its rows"
+                                                     : "computed by the kernel that reads it");
       if (!obstacle.empty()) {
         parts.erase();
         continue;
       }
-      if (parts.sums) {
-        fused.replaceAllUsesWith(parts.results);
-        fused.erase();
-        fused = parts.sums;
-      }
-      move({*product}, fused);
+      move({*product}, replaced(fused, parts));
       return true;
     }
     return false;
+  }
+
+  /// The kernel that is to begin with a product: the first of the parts, where there are some,
+  /// which then take the whole one's place.
+  static FusedOp replaced(FusedOp fused, const RowSumParts &parts) {
+    if (!parts.sums)
+      return fused;
+    if (parts.ofBlocks)
+      readBlockMaxima(fused, parts);
+    fused.replaceAllUsesWith(parts.results);
+    fused.erase();
+    return parts.sums;
   }
 
   /// Why the product is left to the library, or nothing. `parts` are made when the kernel has to be
@@ -207,11 +238,18 @@ private:
                          RowSumParts &parts) {
     if (std::string text = productObstacle(product.op); !text.empty())
       return text;
+    if (std::string text = obstacleToOthers(product, fused); !text.empty())
+      return text;
     if (hasReductions(fused)) {
-      const auto split = hasColumnSums(fused) ? splitColumnSums : splitRowSums;
+      const auto split = hasColumnSums(fused)  ? splitColumnSums
+                         : hasRowMaxima(fused) ? splitRowMaxima
+                                               : splitRowSums;
       if (std::string text = split(fused, argument, parts); !text.empty())
         return text;
-      if (parts.ofColumns && llvm::any_of(fused.getResults(), isReadTransposed))
+      const bool sumsRows = parts.sums && !parts.ofColumns && !parts.ofBlocks;
+      if (sumsRows && isReadBesides(product, fused, parts))
+        return "others read it, and threads that sum rows have no registers to write it";
+      if ((parts.ofColumns || parts.ofBlocks) && llvm::any_of(fused.getResults(), isReadTransposed))
         return "a result of its kernel is needed transposed";
       return products == "fused" ? "" : lossOf(product, fused, parts);
     }
@@ -383,13 +421,14 @@ private:
       if (parts.elements)
         together += seconds(workOf(parts.elements, fused, parts));
     }
-    // It reads the factors instead of the product.
-    epilogue.bytes += factors - written;
+    // It reads the factors instead of the product, and writes that for others.
+    const double kept = isReadBesides(product, fused, parts) ? written : 0;
+    epilogue.bytes += factors + kept - written;
     const double multiplying = rates.wholeProduct(rows, columns, inner, element),
                  ending = running(epilogue);
     if (type.getElementType().isF32())
       together += multiplying / machine::wideProductShare + ending;
-    else if (parts.sums && !parts.ofColumns)
+    else if (parts.sums && !parts.ofColumns && !parts.ofBlocks)
       together += std::max(multiplying / machine::summingProductShare, ending);
     else
       together += std::max(multiplying / machine::generatedProductShare +
@@ -402,7 +441,7 @@ private:
   /// Likewise of two products, which the library would compute as one of as many columns: the
   /// kernel reads neither, and writes those that others read. With SwiGLU and both kept 584 us, and
   /// 530 and 186 apart, for 32768 × 1024 × (2 · 2816) on an H100.
-  std::string lossOfPair(ArrayRef<Product> pair, FusedOp fused) const {
+  std::string lossOfPair(ArrayRef<Product> pair, FusedOp fused, const RowSumParts &parts) const {
     const Product &product = pair.front();
     const RankedTensorType type = tensorType(product.result);
     const int64_t rows = type.getDimSize(0), columns = 2 * type.getDimSize(1),
@@ -414,18 +453,19 @@ private:
     double results = 0, kept = 0;
     for (const Product &each : pair) {
       results += double(bytesOf(each.result));
-      kept += each.result.hasOneUse() ? 0 : double(bytesOf(each.result));
+      kept += isReadBesides(each, fused, parts) ? double(bytesOf(each.result)) : 0;
     }
-    Work ending = workOf(fused);
     const double apart = rates.product(rows, columns, inner, 1, element, factors + results) +
-                         rates.command() + seconds(ending);
+                         rates.command() + seconds(workOf(fused));
+    Work ending = parts.sums ? workOf(parts.sums, fused, parts) : workOf(fused);
     ending.bytes += factors + kept - results;
     const double multiplying = rates.wholeProduct(rows, columns, inner, element),
                  others = std::max(ending.bytes - factors - results, 0.0);
-    const double together =
-        rates.command() + std::max(multiplying / machine::generatedProductShare +
-                                       machine::epilogueMemoryCost * rates.kernel(others),
-                                   running(ending));
+    const double together = rates.command() +
+                            std::max(multiplying / machine::generatedProductShare +
+                                         machine::epilogueMemoryCost * rates.kernel(others),
+                                     running(ending)) +
+                            (parts.rows ? seconds(workOf(parts.rows, fused, parts)) : 0);
     return together < apart ? "" : "that is predicted to be faster";
   }
 

@@ -26,6 +26,8 @@ struct RowSumParts {
   llvm::SmallVector<mlir::Value> results;
   /// Columns are summed, by SplitColumnSums.h, and not rows.
   bool ofColumns = false;
+  /// The largest of blocks is found, by SplitRowMaxima.h, and no row is summed.
+  bool ofBlocks = false;
 
   /// Erases the parts that there are, and views of their results.
   void erase();

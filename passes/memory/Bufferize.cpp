@@ -357,7 +357,8 @@ void Bufferizer::emitProductTask(FusedOp op) {
     const Value place = memref(result);
     const auto type = cast<MemRefType>(place.getType());
     outs.push_back(place);
-    if (nano::partialSumsOf(value) ? isDense(type) : hasVectorRows(type))
+    const bool isOfNumbers = nano::partialSumsOf(value) || nano::partialLargestOf(value);
+    if (isOfNumbers ? isDense(type) : hasVectorRows(type))
       continue;
     outs.back() =
         declare<step::BufferOp>(op.getLoc(), step::memrefOf(tensorType(result)),

@@ -7,23 +7,10 @@
 // them by 2⁻¹⁵, and few do; a missing one moves them by 2⁻⁷. Of sums of these and their logarithms
 // 2⁻¹⁸, 30 roundings to f32. Of products in f32, whose exact summands of at most 2⁵ are added up in
 // f32 in another order, 2⁻¹⁵; a wrong one is off by about 1.
+#include "tests/codegen/ProductTask.h"
 #include "tests/codegen/TaskRunner.h"
-#include "tests/codegen/templates/TemplateRunner.h"
 
-#include "codegen/PlanCommands.h"
-#include "codegen/cuda/CudaEmitter.h"
-#include "passes/Passes.h"
-#include "runtime/NumberFormats.h"
-
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
 #include "gtest/gtest.h"
-
-#include <map>
 
 using namespace mlir;
 using namespace nano;
@@ -31,175 +18,12 @@ using namespace nano::test;
 
 namespace {
 
-constexpr double ofWhole = 0x1p-6, ofPartialSums = 0x1p-12, ofSums = 0x1p-18;
+constexpr double ofWhole = ProductTask::ofWhole, ofPartialSums = 0x1p-12, ofSums = 0x1p-18;
 /// Of sums of 8-bit products, of which tensor cores keep 13 bits behind the point of the largest
 /// number on the way. It is some tens here: what they cut off reaches 2^-8 an instruction, but few
 /// products have so many bits. `ofShort`: all are summed so, and rounded to bf16; `ofWide`: 128
 /// are; `ofLong`: 128 are, 65 times.
 constexpr double ofShort = 0x1p-5, ofWide = 0x1p-11, ofLong = 0x1p-6;
-
-/// The places of a buffer's view, in the order of its elements.
-std::vector<size_t> placesOf(MemRefType type) {
-  const step::Layout layout = step::layoutOf(type);
-  std::vector<size_t> places(size_t(type.getNumElements()));
-  for (size_t i = 0; i < places.size(); ++i) {
-    auto rest = static_cast<int64_t>(i);
-    int64_t at = layout.offset;
-    for (int64_t dim = type.getRank() - 1; dim >= 0; --dim) {
-      at += rest % type.getDimSize(dim) * layout.strides[dim];
-      rest /= type.getDimSize(dim);
-    }
-    places[i] = static_cast<size_t>(at);
-  }
-  return places;
-}
-
-/// A buffer of numbers that the type of 8 bits has.
-DeviceBuffer ofFloat8(const std::vector<double> &values, Type element) {
-  const auto value = isa<Float8E5M2Type>(element) ? nano::fromE5m2 : nano::fromE4m3;
-  std::map<double, uint8_t> codes;
-  for (int code = 0; code < 256; ++code)
-    if (const double number = value(uint8_t(code)); !std::isnan(number))
-      codes.try_emplace(number, uint8_t(code));
-  DeviceBuffer buffer("", 1, values.size());
-  for (auto [i, value] : llvm::enumerate(values))
-    buffer.bytes[i] = std::byte{codes.at(value)};
-  return buffer;
-}
-
-/// Of a product, and of the machine.
-struct Sizes {
-  int64_t rows, columns, inner, multiprocessors;
-  std::string text() const {
-    return std::to_string(rows) + "x" + std::to_string(columns) + "x" + std::to_string(inner);
-  }
-};
-
-/// One task: what the interpreter and its kernel make of the same numbers.
-class Product {
-public:
-  explicit Product(const std::string &program) {
-    context.loadDialect<graph::NanoDialect, step::StepDialect, arith::ArithDialect,
-                        func::FuncDialect, math::MathDialect, memref::MemRefDialect,
-                        scf::SCFDialect, vector::VectorDialect>();
-    module = parseSourceString<ModuleOp>(program, &context);
-    if (module)
-      module->walk([&](step::TaskOp found) { task = found; });
-  }
-
-  /// `tolerances`: of the results, of which the others are whole matrices. Numbers of type i32 are
-  /// columns of `columns`, a few beside them.
-  void check(int64_t multiprocessors, const std::vector<double> &tolerances = {},
-             int64_t columns = 0) {
-    ASSERT_TRUE(task);
-    std::mt19937_64 random(7);
-    std::vector<TensorValue> inputs;
-    for (Value in : task.getIns()) {
-      const auto type = cast<MemRefType>(in.getType());
-      TensorValue value =
-          type.getElementType().isInteger(32)
-              ? TensorValue::integers(step::tensorOf(type), random, -columns / 8, 9 * columns / 8)
-              : TensorValue::normal(step::tensorOf(type), random);
-      for (double &number : value.data)
-        number = roundTo(number, type.getElementType());
-      put(in, value);
-      inputs.push_back(std::move(value));
-    }
-    const std::vector<TensorValue> expected = interpretTask(task, inputs);
-    std::vector<std::pair<std::string, MemRefType>> outs;
-    for (Value out : task.getOuts()) {
-      bufferOf(out);
-      outs.emplace_back(step::nameOf(out), cast<MemRefType>(out.getType()));
-    }
-    const std::map<std::string, DeviceBuffer> before = buffers;
-    ASSERT_NO_FATAL_FAILURE(run(multiprocessors));
-    std::map<std::string, std::vector<bool>> written;
-    for (auto [i, out] : llvm::enumerate(outs)) {
-      const std::vector<double> values = buffers[out.first].values();
-      written[out.first].resize(values.size());
-      TensorValue actual{expected[i].shape, {}};
-      for (size_t place : placesOf(out.second)) {
-        actual.data.push_back(values[place]);
-        written[out.first][place] = true;
-      }
-      EXPECT_LE(largestError(actual, expected[i]), i < tolerances.size() ? tolerances[i] : ofWhole)
-          << "output " << i;
-    }
-    // What no result lies at is as it was.
-    for (auto &[name, places] : written) {
-      const auto bytes = static_cast<size_t>(buffers[name].elementBytes);
-      const std::vector<std::byte> &now = buffers[name].bytes, &then = before.at(name).bytes;
-      for (size_t i = 0; i < places.size(); ++i) {
-        const bool isSame = std::equal(&now[i * bytes], &now[i * bytes] + bytes, &then[i * bytes]);
-        ASSERT_TRUE(places[i] || isSame) << name << " at " << i;
-      }
-    }
-  }
-
-private:
-  DeviceBuffer &bufferOf(Value memref) {
-    const std::string name = step::nameOf(memref);
-    auto [it, isNew] = buffers.try_emplace(name);
-    if (isNew) {
-      const auto whole = cast<MemRefType>(step::bufferOf(memref)->getResult(0).getType());
-      const int64_t bytes = step::elementBytes(whole.getElementType());
-      it->second = DeviceBuffer(name, static_cast<int>(bytes), size_t(whole.getNumElements()));
-      std::fill(it->second.bytes.begin(), it->second.bytes.end(), std::byte{0xff});
-    }
-    return it->second;
-  }
-
-  void put(Value memref, const TensorValue &value) {
-    DeviceBuffer &buffer = bufferOf(memref);
-    const auto type = cast<MemRefType>(memref.getType());
-    const Type element = type.getElementType();
-    const DeviceBuffer numbers =
-        element.isBF16()        ? DeviceBuffer::ofBf16("", value.data)
-        : element.isInteger(32) ? DeviceBuffer::ofInts("", {value.data.begin(), value.data.end()})
-        : element.isF32()       ? DeviceBuffer::ofFloats("", value.data)
-                                : ofFloat8(value.data, element);
-    const auto bytes = static_cast<size_t>(buffer.elementBytes);
-    for (auto [i, place] : llvm::enumerate(placesOf(type)))
-      std::copy_n(&numbers.bytes[i * bytes], bytes, &buffer.bytes[place * bytes]);
-  }
-
-  /// Lowers the task, and runs its kernel on the buffers.
-  void run(int64_t multiprocessors) {
-    PassManager passes(&context);
-    LowerKernelsOptions options;
-    options.target = "cuda";
-    options.multiprocessors = multiprocessors;
-    passes.addPass(createLowerKernels(options));
-    ASSERT_TRUE(succeeded(passes.run(*module)));
-    step::LaunchOp launch;
-    module->walk([&](step::LaunchOp found) { launch = found; });
-    auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(
-        launch, SymbolRefAttr::get(&context, step::kernelModuleName, {launch.getKernelAttr()}));
-    FailureOr<std::string> text = codegen::cudaKernelText(kernel, 1);
-    ASSERT_TRUE(succeeded(text));
-    const kernel::LaunchAttr attribute = *kernel.getLaunch();
-    Shape shape{static_cast<int>(attribute.getThreads()), launch.getIterations()->front(),
-                static_cast<int>(kernel.getScratchBytes()), attribute.getBlockIterations(),
-                codegen::tensorMapsOf(kernel)};
-    std::vector<Argument> arguments;
-    for (auto [i, operand] : llvm::enumerate(launch.getBuffers())) {
-      const auto type = cast<MemRefType>(operand.getType());
-      const bool isWritten = !kernel.getParameter(i).getConstant();
-      arguments.push_back(
-          {&bufferOf(operand), isWritten,
-           size_t(step::layoutOf(type).offset * step::elementBytes(type.getElementType())),
-           isWritten && kernel.reads(i)});
-    }
-    const std::string name = launch.getKernel().str();
-    SCOPED_TRACE(*text);
-    EXPECT_EQ(TemplateRunner(*text, {name}).run(name, shape, arguments, 3), "");
-  }
-
-  MLIRContext context;
-  OwningOpRef<ModuleOp> module;
-  step::TaskOp task;
-  std::map<std::string, DeviceBuffer> buffers;
-};
 
 /// relu² of a product, as a model's forward pass has it.
 std::string squareProgram(int64_t rows, int64_t columns, int64_t inner, bool transposeB) {
@@ -218,14 +42,6 @@ std::string squareProgram(int64_t rows, int64_t columns, int64_t inner, bool tra
          c + "\n    %m = nano.max %p, %zero : tensor<" + c +
          "\n    %s = nano.mul %m, %m : tensor<" + c + "\n    nano.yield %s : tensor<" + c +
          "\n  }\n}\n";
-}
-
-/// A text with every `name` in `sizes` replaced by its number.
-std::string withSizes(std::string text, const std::map<std::string, int64_t> &sizes) {
-  for (const auto &[name, size] : sizes)
-    for (size_t at = 0; (at = text.find(name, at)) != std::string::npos;)
-      text.replace(at, name.size(), std::to_string(size));
-  return text;
 }
 
 /// Two sums of what follows a product, one of them softcapped as a model's logits are, the product
@@ -408,6 +224,66 @@ std::string pairProgram(const Sizes &sizes, bool transposeB, bool scaled) {
                    {{"ROWS", sizes.rows}, {"COLS", sizes.columns}, {"INNER", sizes.inner}});
 }
 
+/// silu of a product plus a bias, or of two silu(gate)·up, as a forward pass in 8 bits has it: the
+/// result in 8 bits with a scale, the largest of its blocks, and the products for the backward
+/// pass.
+std::string largestProgram(const Sizes &sizes, bool isPair) {
+  const std::string second = isPair ? "memref<COLSxINNERxf8E4M3FN>, " : "memref<COLSxf32>, ";
+  const std::string kept = isPair ? ", %v" : "",
+                    keptType = isPair ? ", memref<ROWSxCOLSxbf16>" : "";
+  return withSizes(
+      R"(
+    step.program @p {
+      %a = step.buffer "a" : memref<ROWSxINNERxf8E4M3FN>
+      %b = step.buffer "b" : memref<COLSxINNERxf8E4M3FN>
+      %c = step.buffer "c" : memref<COLSxINNERxf8E4M3FN>
+      %d = step.buffer "bias" : memref<COLSxf32>
+      %s = step.buffer "scale" : memref<f32>
+      %m = step.buffer "largest" : memref<PARTSxPLACESxf32>
+      %y = step.buffer "y" : memref<ROWSxCOLSxf8E4M3FN>
+      %u = step.buffer "product" : memref<ROWSxCOLSxbf16>
+      %v = step.buffer "second" : memref<ROWSxCOLSxbf16>
+      step.task ins(%a, %b, )" +
+          std::string(isPair ? "%c" : "%d") + ", %s) outs(%m, %y, %u" + kept + R"()
+          : (memref<ROWSxINNERxf8E4M3FN>, memref<COLSxINNERxf8E4M3FN>, )" +
+          second + R"(memref<f32>)
+          -> (memref<PARTSxPLACESxf32>, memref<ROWSxCOLSxf8E4M3FN>, memref<ROWSxCOLSxbf16>)" +
+          keptType + R"() {
+      ^bb0(%x: tensor<ROWSxINNERxf8E4M3FN>, %w: tensor<COLSxINNERxf8E4M3FN>, %e: )" +
+          std::string(isPair ? "tensor<COLSxINNERxf8E4M3FN>" : "tensor<COLSxf32>") +
+          R"(, %k: tensor<f32>):
+        %p = nano.scaled_matmul %x, %w scales(%k, %k) {transpose_b}
+            : (tensor<ROWSxINNERxf8E4M3FN>, tensor<COLSxINNERxf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<ROWSxCOLSxbf16>)" +
+          std::string(isPair ? R"(
+        %q = nano.scaled_matmul %x, %e scales(%k, %k) {transpose_b}
+            : (tensor<ROWSxINNERxf8E4M3FN>, tensor<COLSxINNERxf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<ROWSxCOLSxbf16>
+        %h = nano.cast %p : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %o = nano.cast %q : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>)"
+                             : R"(
+        %f = nano.cast %p : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %o = nano.broadcast %e dims [1] : tensor<COLSxf32> -> tensor<ROWSxCOLSxf32>
+        %h = nano.add %f, %o : tensor<ROWSxCOLSxf32>)") +
+          R"(
+        %g = nano.sigmoid %h : tensor<ROWSxCOLSxf32>
+        %i = nano.mul %h, %g : tensor<ROWSxCOLSxf32>
+        %j = nano.mul %i, %o : tensor<ROWSxCOLSxf32>
+        %l = nano.abs %j : tensor<ROWSxCOLSxf32>
+        %r = nano.reshape %l : tensor<ROWSxCOLSxf32> -> tensor<PARTSx16xPLACESx64xf32>
+        %t = nano.reduce max %r dims [1, 3] : tensor<PARTSx16xPLACESx64xf32> -> tensor<PARTSxPLACESxf32>
+        %z = nano.cast %j : tensor<ROWSxCOLSxf32> -> tensor<ROWSxCOLSxf8E4M3FN>
+        nano.yield %t, %z, %p)" +
+          std::string(isPair ? ", %q" : "") +
+          R"( : tensor<PARTSxPLACESxf32>, tensor<ROWSxCOLSxf8E4M3FN>, tensor<ROWSxCOLSxbf16>)" +
+          std::string(isPair ? ", tensor<ROWSxCOLSxbf16>" : "") + R"(
+      }
+    })",
+      {{"ROWS", sizes.rows},
+       {"COLS", sizes.columns},
+       {"INNER", sizes.inner},
+       {"PARTS", sizes.rows / 16},
+       {"PLACES", sizes.columns / 64}});
+}
+
 /// A product of 8 bits in f32. `turned`: its first factor lies transposed. `adds`: over what it is
 /// added to; without that, of factors of the other types and added to columns' numbers.
 std::string wideProgram(const Sizes &sizes, bool turned, bool adds) {
@@ -490,13 +366,13 @@ TEST(ProductKernel, SizesThatTilesDoNotDivide) {
                             Sizes{513, 40, 200, 132}})
     for (bool transposeB : {true, false}) {
       SCOPED_TRACE(size.text() + (transposeB ? ", transposed" : ""));
-      Product(squareProgram(size.rows, size.columns, size.inner, transposeB))
+      ProductTask(squareProgram(size.rows, size.columns, size.inner, transposeB))
           .check(size.multiprocessors);
     }
 }
 
 TEST(ProductKernel, OtherOperandsAndTwoResults) {
-  Product(R"(
+  ProductTask(R"(
     step.program @p {
       %a = step.buffer "a" : memref<200x64xbf16>
       %b = step.buffer "b" : memref<64x72xbf16>
@@ -526,7 +402,7 @@ TEST(ProductKernel, OtherOperandsAndTwoResults) {
 
 TEST(ProductKernel, Parts) {
   // Factors, an operand and the result are columns of wider buffers.
-  Product(R"(
+  ProductTask(R"(
     step.program @p {
       %aa = step.buffer "a" : memref<150x200xbf16>
       %a = step.view %aa : memref<150x200xbf16> to memref<150x104xbf16, strided<[200, 1], offset: 16>>
@@ -551,7 +427,7 @@ TEST(ProductKernel, Parts) {
 
 TEST(ProductKernel, OverAnOperand) {
   // The gradient of relu² over the square that it reads.
-  Product(R"(
+  ProductTask(R"(
     step.program @p {
       %a = step.buffer "a" : memref<300x80xbf16>
       %b = step.buffer "b" : memref<80x264xbf16>
@@ -578,7 +454,7 @@ TEST(ProductKernel, PartialSums) {
        {Sizes{200, 384, 208, 132}, Sizes{3, 128, 16, 2}, Sizes{257, 640, 144, 2}})
     for (bool scaled : {true, false}) {
       SCOPED_TRACE(size.text() + (scaled ? ", scaled" : ""));
-      Product(sumsProgram(size.rows, size.columns, size.inner, scaled))
+      ProductTask(sumsProgram(size.rows, size.columns, size.inner, scaled))
           .check(size.multiprocessors, {ofPartialSums, ofWhole, ofPartialSums});
     }
 }
@@ -590,8 +466,22 @@ TEST(ProductKernel, PartialSumsOfColumns) {
   for (const Sizes &size : {Sizes{208, 384, 208, 132}, Sizes{16, 128, 16, 2},
                             Sizes{272, 264, 784, 2}, Sizes{528, 264, 1040, 2}}) {
     SCOPED_TRACE(size.text());
-    Product(columnSumsProgram(size)).check(size.multiprocessors);
+    ProductTask(columnSumsProgram(size)).check(size.multiprocessors);
   }
+}
+
+TEST(ProductKernel, LargestOfBlocks) {
+  // Rows and columns that are no whole tiles; fewer than a tile has; several tiles a block;
+  // clusters of four. An 8-bit number is the next one, an eighth of it away, where the product's
+  // rounding is another.
+  constexpr double ofEighths = 0x1p-3;
+  for (const Sizes &size : {Sizes{208, 320, 208, 132}, Sizes{16, 64, 16, 2},
+                            Sizes{272, 576, 272, 2}, Sizes{1120, 576, 80, 32}})
+    for (bool isPair : {false, true}) {
+      SCOPED_TRACE(size.text() + (isPair ? ", two" : ""));
+      ProductTask(largestProgram(size, isPair))
+          .check(size.multiprocessors, {ofShort, ofEighths, ofShort, ofShort});
+    }
 }
 
 TEST(ProductKernel, TwoOperandsAndThreeResults) {
@@ -599,7 +489,7 @@ TEST(ProductKernel, TwoOperandsAndThreeResults) {
   // inner dimension than an epilogue has pieces, and more.
   for (const Sizes &size : {Sizes{200, 264, 208, 132}, Sizes{272, 264, 1040, 2}}) {
     SCOPED_TRACE(size.text());
-    Product(twoOperandsProgram(size)).check(size.multiprocessors);
+    ProductTask(twoOperandsProgram(size)).check(size.multiprocessors);
   }
 }
 
@@ -611,16 +501,16 @@ TEST(ProductKernel, TwoProductsOfOneOperand) {
                             Sizes{528, 136, 1040, 2}})
     for (bool transposeB : {true, false}) {
       SCOPED_TRACE(size.text() + (transposeB ? ", transposed" : ""));
-      Product(pairProgram(size, transposeB, /*scaled=*/false)).check(size.multiprocessors);
+      ProductTask(pairProgram(size, transposeB, /*scaled=*/false)).check(size.multiprocessors);
     }
-  Product(pairProgram({140, 208, 272, 2}, /*transposeB=*/true, /*scaled=*/true))
+  ProductTask(pairProgram({140, 208, 272, 2}, /*transposeB=*/true, /*scaled=*/true))
       .check(2, {ofShort, ofShort, ofShort});
 }
 
 TEST(ProductKernel, EightBitFactors) {
   // Columns that are not of whole parts; factors that are parts of wider buffers; a scale that the
   // epilogue reads too.
-  Product(R"(
+  ProductTask(R"(
     step.program @p {
       %aa = step.buffer "a" : memref<150x240xf8E4M3FN>
       %a = step.view %aa : memref<150x240xf8E4M3FN> to memref<150x208xf8E4M3FN, strided<[240, 1], offset: 16>>
@@ -652,7 +542,7 @@ TEST(ProductKernel, EightBitsIntoF32) {
     for (bool turned : {true, false})
       for (bool adds : {true, false}) {
         SCOPED_TRACE(size.text() + (turned ? ", turned" : "") + (adds ? ", added" : ""));
-        Product(wideProgram(size, turned, adds)).check(size.multiprocessors, {tolerance});
+        ProductTask(wideProgram(size, turned, adds)).check(size.multiprocessors, {tolerance});
       }
 }
 
@@ -661,7 +551,7 @@ TEST(ProductKernel, RowsOfPartialSums) {
   for (int64_t columns : {128, 384, 50304, 300032}) {
     SCOPED_TRACE(columns);
     const int64_t rows = columns <= 384 ? 200 : 5;
-    Product(lossProgram(rows, columns)).check(132, {ofSums, ofSums}, columns);
+    ProductTask(lossProgram(rows, columns)).check(132, {ofSums, ofSums}, columns);
     for (int64_t lanes : TaskRunner::lanes()) {
       auto runner = TaskRunner::make(lossProgram(rows, columns), emitRow, lanes);
       ASSERT_TRUE(runner);
