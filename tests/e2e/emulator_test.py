@@ -190,6 +190,18 @@ class Emulator(RunTest):
         log, _ = self.emulate(plan, "fast", "fast", "--steps", 2)
         self.assert_near(train_losses(log), train_losses(wanted), FP8_LOSS, "step")
 
+    def test_fp8_products_in_kernels(self):
+        """Products of 8 bits end in what finds the largest of what the next product reads in 8 bits, and
+        write what the backward pass reads: relu squared of one, SwiGLU of two."""
+        for model, sizes in (("gpt_tiny", TINY), ("llama", {**LLAMA, "ffn_dim": 128})):
+            sizes = {**sizes, "global_batch": 128, "dtype": "bf16", "fp8": "all"}
+            wanted, _ = self.train(self.compile(model, sizes, f"{model}_cpu.plan"), f"{model}_cpu", "--steps", 2)
+            plan = self.compile(model, sizes, f"{model}.plan", "--target", "cuda", "--products", "fused")
+            kernels = self.ran("nanorun", plan, "--describe")
+            self.assertRegex(kernels, "matmul_max_sigmoid" if model == "llama" else "matmul_max_max")
+            log, _ = self.emulate(plan, f"{model}_fast", "fast", "--steps", 2)
+            self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, model)
+
     def test_fp8_with_block_scales(self):
         """Scales lie as GPUs read them, rows of one of them padded to four: the CPU's own layout
         gives the same losses."""
