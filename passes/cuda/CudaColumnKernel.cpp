@@ -1,4 +1,4 @@
-// Column reductions alone, for blocks of GPU threads.
+// Column reductions alone, and beside what is computed of wide rows, for blocks of GPU threads.
 #include "ir/graph/ReduceOps.h"
 #include "passes/cuda/CudaRowKernel.h"
 #include "passes/cuda/CudaRowLayout.h"
@@ -38,6 +38,9 @@ public:
     if (form.columns % strip != 0)
       mask = named("inside", [&] { return v.maskBelow(v.sub(v.index(form.columns), at.value)); });
 
+    SmallVector<unsigned> ofRows, ofColumns;
+    for (auto [i, value] : llvm::enumerate(yielded))
+      (elementsOf(value) == form.elements() ? ofRows : ofColumns).push_back(i);
     SmallVector<Value> sums;
     for (graph::ReduceOp reduce : form.columnReduces)
       sums.push_back(v.splat(identity(reduce)));
@@ -47,16 +50,16 @@ public:
         loop(slice.value, v.index(form.rows), slices, unroll, sums,
              [&](Index row, MutableArrayRef<Value> sums) -> LogicalResult {
                e.mask = mask;
+               const Position position{parallel, {form.rows, RowEvaluator::uniform(row)}, column};
                for (auto [sum, reduce] : llvm::zip(sums, form.columnReduces))
-                 if (failed(addTo(sum, reduce,
-                                  {parallel, {form.rows, RowEvaluator::uniform(row)}, column})))
+                 if (failed(addTo(sum, reduce, position)))
                    return failure();
+               LogicalResult stored = storeOutputs(ofRows, position);
                e.mask = {};
-               return success();
+               return stored;
              });
     if (failed(totals))
       return failure();
-    auto all = llvm::to_vector(llvm::seq<unsigned>(yielded.size()));
     return addSlices(*totals, slices, along, slice, [&](ArrayRef<Value> sums) {
       // Known from here on: other slices must not read what is overwritten.
       Position position{parallel, column};
@@ -67,7 +70,7 @@ public:
         graph::ReduceOp reduce = form.columnReduces[k];
         e.define(reduce.getResult(), position, v.roundTo(elementType(reduce), sums[k]));
       }
-      LogicalResult result = storeOutputs(all, position);
+      LogicalResult result = storeOutputs(ofColumns, position);
       e.mask = {};
       return result;
     });

@@ -615,7 +615,7 @@ LogicalResult emitCudaRowKernel(KernelFrame &frame, const RowForm &form) {
   std::optional<CudaTiles> tiles = CudaTiles::of(frame.task, form);
   frame.options.lanes = layout.lanes;
   LogicalResult emitted = success();
-  if (form.kind == RowForm::Kind::Columns) {
+  if (layout.walksColumns && !tiles) {
     emitted = emitCudaColumnKernel(frame, form, layout);
   } else if (tiles && tiles->kind != CudaTiles::Kind::Rows) {
     emitted = emitCudaTileKernel(frame, form, *tiles);

@@ -48,6 +48,9 @@ constexpr int64_t allRegisters = 1 << 16, manyVectors = 6, manyRegisters = 64, o
 /// Threads of a block whose groups add up columns.
 constexpr int64_t columnSumThreads = 512;
 
+/// Sums that a thread may hold of several columns of a row.
+constexpr int64_t mostColumnSums = 32;
+
 /// Threads of a row at most whose block adds up columns too; and bytes of shared memory in which a
 /// block combines its rows' sums.
 constexpr int64_t largestTeam = 512, combinedBytes = 64 * 1024;
@@ -64,6 +67,14 @@ bool groupsAreIndependent(step::TaskOp task, const RowForm &form) {
   return llvm::none_of(task.getOuts(), [&](Value out) {
     return cast<MemRefType>(out.getType()).getNumElements() == form.iterations * form.rows &&
            llvm::any_of(task.getIns(), [&](Value in) { return mayOverlap(in, out); });
+  });
+}
+
+/// True when each output is of all rows and columns, or of what is added up.
+bool hasNoRowOutputs(step::TaskOp task, const RowForm &form) {
+  return llvm::all_of(task.getOuts(), [&](Value out) {
+    const int64_t elements = cast<MemRefType>(out.getType()).getNumElements();
+    return elements == form.elements() || elements == form.iterations * form.columns;
   });
 }
 
@@ -118,14 +129,19 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
     layout.lanes /= 2;
   int64_t all = llvm::divideCeil(form.columns, layout.lanes);
   if (form.kind == RowForm::Kind::Columns) {
-    layout.group = std::min<int64_t>(32, llvm::PowerOf2Ceil(all));
-    layout.threads = std::clamp<int64_t>(layout.group * llvm::PowerOf2Ceil(form.rows), 32, 256);
+    layout.walkColumns(form);
     return layout;
   }
 
   if (!form.columnReduces.empty() && groupsAreIndependent(task, form)) {
     // Several rows of a block are walked at a time, each by as many threads as it has vectors.
     layout.vectors = llvm::divideCeil(all, columnSumThreads);
+    const auto sums = int64_t(form.columnReduces.size());
+    if (layout.vectors > 1 && layout.vectors * layout.lanes * sums > mostColumnSums &&
+        hasNoRowOutputs(task, form)) {
+      layout.walkColumns(form);
+      return layout;
+    }
     layout.group = llvm::divideCeil(all, layout.vectors);
     layout.group =
         layout.group <= 32 ? llvm::PowerOf2Ceil(layout.group) : llvm::alignTo(layout.group, 32);
@@ -208,6 +224,13 @@ static bool areCopied(step::TaskOp task, const RowForm &form, int64_t lanes) {
   });
 }
 
+void CudaRowLayout::walkColumns(const RowForm &form) {
+  walksColumns = true;
+  vectors = 1;
+  group = std::min<int64_t>(32, llvm::PowerOf2Ceil(llvm::divideCeil(form.columns, lanes)));
+  threads = std::clamp<int64_t>(group * llvm::PowerOf2Ceil(form.rows), 32, 256);
+}
+
 void CudaRowLayout::walkRows(step::TaskOp task, const RowForm &form, int64_t held) {
   // One vector a thread, so that values of columns are read once and what a row's passes share is
   // computed once; and as many threads, in two blocks, as there are registers for: of a row's
@@ -254,7 +277,7 @@ int64_t CudaRowLayout::heldBlocks(step::TaskOp task, const RowForm &form) const 
 }
 
 int64_t CudaRowLayout::iterations(const RowForm &form) const {
-  if (form.kind == RowForm::Kind::Columns)
+  if (walksColumns)
     return form.iterations * llvm::divideCeil(form.columns, strip());
   return form.iterations;
 }

@@ -17,9 +17,11 @@ struct CudaRowLayout {
   int64_t vectors = 1;   ///< accesses of a thread in a row. Elements form: in a block's iterations
   int64_t threads = 128; ///< of a block
   int64_t blocks = 0;    ///< that a multiprocessor must have registers for; 0: any number
-  bool copiesRows = false; ///< a block that walks over rows copies them ahead to shared memory
-  bool resident = true;    ///< a row's operands stay in registers from pass to pass; else they are
-                           ///< read again, from the second-level cache
+  bool copiesRows = false;   ///< a block that walks over rows copies them ahead to shared memory
+  bool walksColumns = false; ///< a row has more columns to add up than a block's registers hold: as
+                             ///< in the Columns form, a block has a strip of them, for all rows
+  bool resident = true; ///< a row's operands stay in registers from pass to pass; else they are
+                        ///< read again, from the second-level cache
 
   /// The layout of a task; equal for tasks with equal rowKey.
   static CudaRowLayout of(step::TaskOp task, const RowForm &form);
@@ -34,12 +36,14 @@ struct CudaRowLayout {
   int64_t groups() const { return threads / group; } ///< of a block
   /// True where a block walks over rows, each of which some of its warps share, or all.
   bool isTeam() const { return group > 32 && (group < threads || blocks > 0); }
-  /// Columns form: columns of one iteration.
+  /// Columns form, and where it walks columns: columns of one iteration.
   int64_t strip() const { return group * lanes; }
   /// Size of the launch's iteration space.
   int64_t iterations(const RowForm &form) const;
 
 private:
+  /// Threads side by side along the columns, and in several rows.
+  void walkColumns(const RowForm &form);
   /// Of rows that are reduced and whose columns are added up; `held`: bytes an element of what a
   /// thread reads.
   void walkRows(step::TaskOp task, const RowForm &form, int64_t held);

@@ -203,7 +203,7 @@ class CudaBothSums : public testing::TestWithParam<Case> {};
 TEST_P(CudaBothSums, AreThoseOfTheRows) {
   const Case &c = GetParam();
   const Gradient gradient(c);
-  const CudaRow kernel = cudaRow(gradientText(c), c.blocks);
+  const CudaRow kernel = cudaRow(gradientText(c));
   std::vector<double> first;
   for (uint64_t seed = 1; seed <= 2; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -235,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, CudaBothSums,
 TEST(CudaBothSumsFault, OfTeamsIsSeen) {
   const Case c{"bf16", 1, 24, 768, 1};
   const Gradient gradient(c);
-  const CudaRow kernel = cudaRow(gradientText(c), c.blocks);
+  const CudaRow kernel = cudaRow(gradientText(c));
   ASSERT_GT(kernel.shape.threads, 96) << "one team";
   ASSERT_EQ(Outcome(gradient, kernel.text, kernel.shape, 1).fault, "");
   const auto replaced = [&](const std::string &from, const std::string &to) {
@@ -260,7 +260,7 @@ TEST(CudaBothSumsText, FollowEachOtherTwice) {
   const Case centered{"bf16", 1, 24, 768, 1}, shifted{"bf16", 1, 24, 768, 0.5};
   for (const auto &[c, last] :
        {std::pair(centered, "shareSums<96, 2>("), std::pair(shifted, "shareSums<96, 3>(")}) {
-    const std::string text = cudaRow(gradientText(c), c.blocks).text;
+    const std::string text = cudaRow(gradientText(c)).text;
     const auto count = [&](const std::string &part) {
       int found = 0;
       for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))

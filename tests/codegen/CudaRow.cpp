@@ -3,6 +3,7 @@
 
 #include "codegen/cuda/CudaEmitter.h"
 #include "passes/cuda/CudaRowKernel.h"
+#include "passes/cuda/CudaTiles.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -18,12 +19,13 @@ using namespace mlir;
 namespace nano::test {
 
 /// The kernel's text; "" when the task has none.
-static std::string emit(ModuleOp module, int64_t iterations, Shape &shape) {
+static std::string emit(ModuleOp module, Shape &shape) {
   step::TaskOp task;
   module.walk([&](step::TaskOp found) { task = found; });
   FailureOr<kernels::RowForm> form = kernels::RowForm::of(task);
   if (failed(form))
     return "";
+  const int64_t iterations = kernels::cudaRowIterations(task, *form);
   OwningOpRef<ModuleOp> kernelModule = ModuleOp::create(task.getLoc());
   OpBuilder builder = OpBuilder::atBlockEnd(kernelModule->getBody());
   kernels::KernelFrame frame(task, {.onGpu = true}, builder, "kernel", [](MemRefType type) {
@@ -38,7 +40,7 @@ static std::string emit(ModuleOp module, int64_t iterations, Shape &shape) {
   return codegen::cudaKernelText(frame.function, 1).value_or("");
 }
 
-CudaRow cudaRow(StringRef task, int64_t iterations) {
+CudaRow cudaRow(StringRef task) {
   MLIRContext context;
   context.loadDialect<graph::NanoDialect, step::StepDialect, arith::ArithDialect, func::FuncDialect,
                       math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
@@ -46,7 +48,7 @@ CudaRow cudaRow(StringRef task, int64_t iterations) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(task, &context);
   CudaRow result;
   if (module)
-    result.text = emit(*module, iterations, result.shape);
+    result.text = emit(*module, result.shape);
   EXPECT_NE(result.text, "") << "no kernel of " << task.str();
   return result;
 }

@@ -12,9 +12,8 @@ struct CudaRow {
   Shape shape;      ///< of a launch over all iterations
 };
 
-/// Of the only task in a module's text, which has as many iterations: rows, or elements. A failed
-/// assertion and an empty text when it has no kernel.
-CudaRow cudaRow(llvm::StringRef task, int64_t iterations);
+/// Of the only task in a module's text. A failed assertion and an empty text when it has no kernel.
+CudaRow cudaRow(llvm::StringRef task);
 
 /// Runs it on the emulator. The first fault, or nothing.
 std::string run(const CudaRow &kernel, const std::vector<Argument> &arguments);

@@ -41,7 +41,7 @@ TEST_P(CudaRowSum, IsThatOfItsElements) {
   std::vector<double> values(rows * columns);
   for (double &value : values)
     value = rounded("f32", normal(engine));
-  const CudaRow kernel = cudaRow(taskText(rows, columns), rows);
+  const CudaRow kernel = cudaRow(taskText(rows, columns));
   DeviceBuffer x = bufferOf("x", "f32", values), y("y", 4, rows);
   ASSERT_EQ(run(kernel, {{&x}, {&y, true}}), "");
   const std::vector<double> sums = y.values();
@@ -92,7 +92,7 @@ class CudaRowUpdate : public testing::TestWithParam<Size> {};
 
 TEST_P(CudaRowUpdate, IsReadByNobodyWhoHasNoRow) {
   const auto [rows, columns] = GetParam();
-  const CudaRow kernel = cudaRow(updateText(rows, columns), rows);
+  const CudaRow kernel = cudaRow(updateText(rows, columns));
   TemplateRunner runner(kernel.text, {"kernel"});
   std::mt19937_64 engine(1);
   std::normal_distribution<double> normal;
@@ -175,7 +175,7 @@ TEST_P(CudaRowStored, IsReadAsItWasStored) {
     return made;
   };
   const std::vector<double> a = values(), b = values();
-  const CudaRow kernel = cudaRow(storedText(rows, columns), rows);
+  const CudaRow kernel = cudaRow(storedText(rows, columns));
   DeviceBuffer ba = bufferOf("a", "bf16", a), bb = bufferOf("b", "bf16", b),
                by = bufferOf("y", "bf16", a), bz = bufferOf("z", "bf16", a);
   ASSERT_EQ(run(kernel, {{&ba}, {&bb}, {&by, true}, {&bz, true}}), "");
@@ -213,8 +213,7 @@ step.program @p {
     nano.yield %b : tensor<5000x1xf32>
   }
 }
-)",
-                                 rows);
+)");
   EXPECT_GE(kernel.shape.blockIterations, 32) << kernel.text;
   std::vector<double> values(rows);
   for (int64_t i = 0; i < rows; ++i)

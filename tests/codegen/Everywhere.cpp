@@ -57,7 +57,7 @@ void runEverywhere(const std::string &text, const std::vector<TensorValue> &inpu
     check(resultsOf(*runner));
   }
   SCOPED_TRACE("the emulator, of\n" + text);
-  const CudaRow kernel = cudaRow(text, runner->iterations());
+  const CudaRow kernel = cudaRow(text);
   // The same bytes in and out.
   std::vector<DeviceBuffer> buffers;
   for (unsigned i = 0; i < inputs.size(); ++i) {

@@ -159,7 +159,7 @@ TEST_P(LogSumExp, OnThisMachine) {
 TEST_P(LogSumExp, AsCudaOnTheEmulator) {
   const std::vector<double> values = flat(rowsOf(GetParam()));
   const size_t rows = rowsOf(GetParam()).size();
-  const CudaRow kernel = cudaRow(taskText(GetParam()), static_cast<int64_t>(rows));
+  const CudaRow kernel = cudaRow(taskText(GetParam()));
   DeviceBuffer x = bufferOf("x", GetParam().element, values), y("y", 4, rows),
                p("p", 4, values.size());
   std::vector<Argument> arguments{{&x}, {&y, true}};

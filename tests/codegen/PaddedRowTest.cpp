@@ -64,7 +64,7 @@ TEST_P(PaddedRow, IsThatOfTheColumnsThere) {
   std::vector<double> x(rows * c.columns);
   for (double &value : x)
     value = rounded("bf16", 3 * normal(engine));
-  const CudaRow kernel = cudaRow(taskText(c), rows);
+  const CudaRow kernel = cudaRow(taskText(c));
   int comparisons = 0;
   const std::string comparison = "< " + std::to_string(c.there);
   for (size_t at = 0; (at = kernel.text.find(comparison, at)) != std::string::npos; ++at)

@@ -98,7 +98,7 @@ TEST(RootOfSquare, AsCudaOnTheEmulator) {
   for (const std::string element : {"bf16", "f32"}) {
     SCOPED_TRACE(element);
     const std::vector<double> inputs = element == "f32" ? someF32() : allBf16();
-    const CudaRow kernel = cudaRow(taskText(element), count);
+    const CudaRow kernel = cudaRow(taskText(element));
     DeviceBuffer x = bufferOf("x", element, inputs),
                  s("s", element == "f32" ? 4 : 2, inputs.size());
     ASSERT_EQ(run(kernel, {{&x}, {&s, true}}), "");

@@ -176,7 +176,7 @@ std::vector<double> valuesOf(const DeviceBuffer &buffer) {
 
 TEST_P(TargetColumn, AsCudaOnTheEmulator) {
   const Case &c = GetParam();
-  const CudaRow kernel = cudaRow(taskText(c), rows);
+  const CudaRow kernel = cudaRow(taskText(c));
   EXPECT_EQ(kernel.text.find("*kept = ") != std::string::npos, c.isKept) << kernel.text;
 
   const std::vector<double> z = logits(c);

@@ -1,0 +1,74 @@
+// Rows with more columns than a block of a GPU can add up in registers, of which sums of columns and
+// all elements are computed: on this machine and on the emulator, exactly as the interpreter has
+// them. Numbers are whole, so that sums are exact.
+#include "tests/codegen/Everywhere.h"
+
+#include "gtest/gtest.h"
+
+using namespace nano::test;
+
+namespace {
+
+TensorValue wholeNumbers(std::vector<int64_t> sizes, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  TensorValue x{std::move(sizes), {}};
+  int64_t count = 1;
+  for (int64_t size : x.shape)
+    count *= size;
+  for (int64_t i = 0; i < count; ++i)
+    x.data.push_back(double(random() % 15) - 7);
+  return x;
+}
+
+struct Case {
+  int64_t parts, rows, columns;
+  std::string element;
+};
+
+std::ostream &operator<<(std::ostream &os, const Case &c) {
+  return os << c.parts << "x" << c.rows << "x" << c.columns << c.element;
+}
+
+class WideColumnSums : public testing::TestWithParam<Case> {};
+
+// What a bias of wide logits has: y = x + b, rounded, and the sums of y and of y·c over rows.
+TEST_P(WideColumnSums, AreThoseOfTheElements) {
+  const auto &[parts, rows, columns, element] = GetParam();
+  const std::string vector = std::to_string(columns) + "xf32", all = std::to_string(parts * rows),
+                    full = all + "x" + vector,
+                    stored = all + "x" + std::to_string(columns) + "x" + element,
+                    row = all + "xf32",
+                    cut = std::to_string(parts) + "x" + std::to_string(rows) + "x" + vector,
+                    sums = std::to_string(parts) + "x" + vector;
+  std::string body, x = "%a0";
+  if (element != "f32") {
+    body += "    %x = nano.cast %a0 : tensor<" + stored + "> -> tensor<" + full + ">\n";
+    x = "%x";
+  }
+  body += "    %b = nano.broadcast %a1 dims [1] : tensor<" + vector + "> -> tensor<" + full +
+          ">\n    %c = nano.broadcast %a2 dims [0] : tensor<" + row + "> -> tensor<" + full +
+          ">\n    %y = nano.add " + x + ", %b : tensor<" + full +
+          ">\n    %z = nano.mul %y, %c : tensor<" + full + ">\n";
+  for (const char *name : {"y", "z"})
+    body += "    %" + std::string(name) + "3 = nano.reshape %" + name + " : tensor<" + full +
+            "> -> tensor<" + cut + ">\n    %" + name + "s = nano.reduce sum %" + name +
+            "3 dims [1] : tensor<" + cut + "> -> tensor<" + sums + ">\n";
+  std::string out = "%z";
+  if (element != "f32") {
+    body += "    %o = nano.cast %z : tensor<" + full + "> -> tensor<" + stored + ">\n";
+    out = "%o";
+  }
+  body += "    nano.yield " + out + ", %ys, %zs : tensor<" + stored + ">, tensor<" + sums +
+          ">, tensor<" + sums + ">";
+  expectExact(taskText({stored, vector, row}, {stored, sums, sums}, body),
+              {wholeNumbers({parts * rows, columns}, 1), wholeNumbers({columns}, 2),
+               wholeNumbers({parts * rows}, 3)});
+}
+
+// Whole strips, a part of one, and columns that are no multiple of a thread's.
+INSTANTIATE_TEST_SUITE_P(Sizes, WideColumnSums,
+                         testing::Values(Case{2, 4, 16640, "bf16"}, Case{1, 9, 20008, "bf16"},
+                                         Case{2, 3, 8209, "f32"}, Case{1, 2, 70000, "bf16"}),
+                         testing::PrintToStringParamName());
+
+} // namespace
