@@ -143,8 +143,22 @@ std::pair<Coordinate, Coordinate> RowPositions::split(Coordinate coordinate, int
 Coordinate RowPositions::merge(ArrayRef<Digit> digits) {
   if (digits.empty())
     return uniform(constant(0));
-  Coordinate merged = digits.front().coordinate;
-  for (const Digit &digit : digits.drop_front())
+  // What was split is whole again first, whichever of its parts was split further.
+  SmallVector<Digit> left;
+  for (const Digit &digit : digits) {
+    left.push_back(digit);
+    while (left.size() > 1) {
+      const Digit &high = left[left.size() - 2], &low = left.back();
+      if (high.coordinate.kind != Kind::Uniform || low.coordinate.kind == Kind::Vector ||
+          !splits.count({high.coordinate.at.value, low.coordinate.at.value}))
+        break;
+      const Digit whole{high.size * low.size, combine(high.coordinate, low.coordinate, low.size)};
+      left.pop_back();
+      left.back() = whole;
+    }
+  }
+  Coordinate merged = left.front().coordinate;
+  for (const Digit &digit : ArrayRef(left).drop_front())
     merged = combine(merged, digit.coordinate, digit.size);
   return merged;
 }

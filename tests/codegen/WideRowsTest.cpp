@@ -1,6 +1,7 @@
-// Rows with more columns than a block of a GPU can add up in registers, of which sums of columns and
-// all elements are computed: on this machine and on the emulator, exactly as the interpreter has
-// them. Numbers are whole, so that sums are exact.
+// Rows with more columns than a block of a GPU can add up in registers, of which sums of columns
+// and all elements are computed, and rows that several dimensions make up and a broadcast cuts: on
+// this machine and on the emulator, exactly as the interpreter has them. Numbers are whole, so that
+// sums are exact.
 #include "tests/codegen/Everywhere.h"
 
 #include "gtest/gtest.h"
@@ -70,5 +71,23 @@ INSTANTIATE_TEST_SUITE_P(Sizes, WideColumnSums,
                          testing::Values(Case{2, 4, 16640, "bf16"}, Case{1, 9, 20008, "bf16"},
                                          Case{2, 3, 8209, "f32"}, Case{1, 2, 70000, "bf16"}),
                          testing::PrintToStringParamName());
+
+// Two broadcasts, from behind the first dimension and of the first three, cut a row's place in
+// different ways.
+TEST(RowsOfDimensions, AreOneWhereverABroadcastCutsThem) {
+  const std::string full = "2x3x5x16xf32", row = "2x3x5xf32", inner = "3x5x16xf32";
+  const std::string body =
+      "    %b = nano.broadcast %a1 dims [1, 2, 3] : tensor<" + inner + "> -> tensor<" + full +
+      ">\n    %y = nano.add %a0, %b : tensor<" + full +
+      ">\n    %m = nano.reduce max %y dims [3] : tensor<" + full + "> -> tensor<" + row +
+      ">\n    %n = nano.broadcast %m dims [0, 1, 2] : tensor<" + row + "> -> tensor<" + full +
+      ">\n    %z = nano.sub %y, %n : tensor<" + full +
+      ">\n    %s = nano.reduce sum %z dims [3] : tensor<" + full + "> -> tensor<" + row +
+      ">\n    %t = nano.broadcast %s dims [0, 1, 2] : tensor<" + row + "> -> tensor<" + full +
+      ">\n    %u = nano.add %z, %t : tensor<" + full + ">\n    nano.yield %u : tensor<" + full +
+      ">";
+  expectExact(taskText({full, inner}, {full}, body),
+              {wholeNumbers({2, 3, 5, 16}, 1), wholeNumbers({3, 5, 16}, 2)});
+}
 
 } // namespace
