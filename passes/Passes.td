@@ -21,9 +21,9 @@ def AlignProducts : Pass<"nano-align-products", "::mlir::ModuleOp"> {
 
     A matrix whose rows are no multiple of 16 bytes makes cuBLASLt's product take six to nine times as long, and kernels load single numbers of it; a product in 8 bits wants
     rows of a multiple of 16 elements, and with scales by block whole blocks, or stays in 16 bits. The weight gets rows of zeros, up to a multiple of `multiple` (and of a
-    block); element-wise ops on the result go on with all columns where their other operands are constants, numbers of columns or rows, repeat along the columns, or come from the result too; a cross-entropy
-    sees the new columns at -1e30, so that their weights and gradients are exactly zero, a sum over the columns sees zeros there, a maximum or log-sum-exp -∞; all else sees a slice. Products of
-    fewer columns than `multiple` stay as they are.
+    block); element-wise ops on the result go on with all columns where their other operands are such results too, of this product or another, constants, numbers of rows or columns, one of each row, or
+    one of each column, which gets zeros behind it. A cross-entropy sees the new columns at -1e30, so that their weights and gradients are exactly zero, a sum over the columns sees zeros there, a maximum or
+    log-sum-exp -∞; a sum over the rows loses its last columns; all else sees a slice. Products of fewer columns than `multiple` stay as they are.
 
     Errors: a `multiple` below 1; a policy for 8 bits that is none.
   }];

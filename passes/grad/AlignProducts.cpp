@@ -11,17 +11,20 @@
 //
 // A matrix whose rows are no multiple of 16 bytes apart costs a product six to nine times its time
 // (cuBLASLt on Hopper), every kernel that reads it loads single numbers, and no product in 8 bits
-// takes it. So the weight gets
-// rows of zeros, element-wise ops on the result go on with the columns that these give, and what is
-// not element-wise sees a slice. A cross-entropy sees all columns, those beyond the weight's at
-// -1e30: their weights and gradients are exactly zero. So does what combines the columns: a sum
-// sees zeros there, a maximum or log-sum-exp -∞.
+// takes it. So the weight gets rows of zeros, and what is computed of the result goes on with the
+// columns that these give: element-wise ops, also of several such results and with a number a
+// column, which gets zeros behind it. A cross-entropy sees those beyond the weight's at -1e30, a
+// sum of columns at 0 and a maximum or log-sum-exp at -∞; sums over the rows lose their last
+// columns again; all else sees a slice. Weights and gradients of the columns beyond are exactly
+// zero: where more is computed than a loss, what flows back into a product is cut off at its
+// columns.
 //
 // It runs before differentiation, which then finds aligned products backward too.
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/ReduceOps.h"
+#include "ir/graph/RowOps.h"
 #include "ir/graph/ScaledOps.h"
 #include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
@@ -29,7 +32,8 @@
 #include "passes/Passes.h"
 #include "passes/fp8/Policy.h"
 
-#include "llvm/ADT/SetVector.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <limits>
@@ -54,18 +58,34 @@ public:
   Aligner(ProgramOp function, int64_t multiple) : function(function), multiple(multiple) {}
 
   LogicalResult run() {
-    SmallVector<MatmulOp> products(function.getOps<MatmulOp>());
-    for (MatmulOp product : products) {
-      FailureOr<int64_t> wanted = wantedMultiple(product);
+    for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
+      auto product = dyn_cast<MatmulOp>(op);
+      FailureOr<int64_t> wanted = product ? wantedMultiple(product) : 0;
       if (failed(wanted))
         return failure();
       if (*wanted != 0)
         align(product, *wanted);
+      else if (llvm::any_of(op.getOperands(), [&](Value x) { return wideOf.contains(x); }))
+        goOn(&op);
+    }
+    if (cutsGradients)
+      llvm::for_each(products, [&](Aligned product) { cutGradient(product); });
+    // Each behind what it reads: the last ones have no users any more.
+    for (Value value : llvm::reverse(narrow)) {
+      if (!value.use_empty())
+        value.replaceAllUsesWith(sliceOf(value));
+      value.getDefiningOp()->erase();
     }
     return success();
   }
 
 private:
+  /// The product of all columns, and how many its weight has.
+  struct Aligned {
+    MatmulOp wide;
+    int64_t columns;
+  };
+
   /// What the rows of x·Wᵀ should be a multiple of, in elements; 0 for products that stay as they
   /// are: of few columns, of another form, or with such rows already. A GPU's libraries want 16
   /// bytes, in 8 bits 16 elements, or with scales by block whole blocks (`fp8::obstacle`).
@@ -100,133 +120,167 @@ private:
     OpBuilder builder(product);
     GraphBuilder g(builder, product.getLoc());
     RankedTensorType type = tensorType(product.getResult());
-    columns = type.getDimSize(1);
-    wideColumns = int64_t(llvm::alignTo(columns, wanted));
-    Value rows = g.withZeros(product.getB(), 0, wideColumns - columns);
+    const int64_t columns = type.getDimSize(1), all = int64_t(llvm::alignTo(columns, wanted));
+    Value rows = g.withZeros(product.getB(), 0, all - columns);
     auto wide = cast<MatmulOp>(builder.clone(*product));
     wide.getBMutable().assign(rows);
-    wide.getResult().setType(type.clone({type.getDimSize(0), wideColumns}));
-    wideOf.clear();
-    slices.clear();
-    wideOf[product] = isReduced(product) ? masked(builder, wide, 0, product.getLoc()) : Value(wide);
-    // In the block's order, so that all wide operands of an op are there before it.
-    SmallVector<Operation *> replaced{product};
-    for (Operation *op = product->getNextNode(); op; op = op->getNextNode())
-      if (llvm::any_of(op->getOperands(), [&](Value operand) { return wideOf.contains(operand); }))
-        if (!goOn(op))
-          replaced.push_back(op);
-    // Each behind what it reads: the last ones have no users any more.
-    for (Operation *op : llvm::reverse(replaced))
-      op->erase();
+    wide.getResult().setType(type.clone({type.getDimSize(0), all}));
+    products.push_back({wide, columns});
+    remember(product.getResult(), wide.getResult());
   }
 
-  static bool overColumns(ReduceOp reduce) { return llvm::is_contained(reduce.getDims(), 1); }
-
-  /// Whether numbers of all columns are combined behind element-wise ops. What those columns that
-  /// the weight does not have give is masked there, forward and backward; but what an element-wise
-  /// op makes of them may overflow, and its derivative times the masked gradient, which is zero,
-  /// were NaN. So the product's own columns are masked too, which stops it.
-  static bool isReduced(MatmulOp product) {
-    llvm::SmallSetVector<Operation *, 16> reached;
-    reached.insert(product);
-    for (size_t i = 0; i < reached.size(); ++i)
-      for (Operation *user : reached[i]->getUsers()) {
-        if (auto reduce = dyn_cast<ReduceOp>(user); reduce && overColumns(reduce))
-          return true;
-        if (user->hasTrait<ElementwiseOp>())
-          reached.insert(user);
-      }
-    return false;
+  void remember(Value value, Value wide) {
+    narrow.push_back(value);
+    wideOf[value] = wide;
   }
 
-  /// Lets an op that reads narrow values read wide ones: an element-wise op becomes wide; a
-  /// cross-entropy, or what combines the columns, reads masked ones; any other a slice. False: the
-  /// wide one stands in the place of this, which has no users that are not yet looked at.
-  bool goOn(Operation *op) {
+  /// Lets the reader of a narrow value read the wide one: element-wise ops become wide and are read
+  /// so in turn, a cross-entropy and reductions read masked columns; others a slice.
+  void goOn(Operation *op) {
     OpBuilder builder(op);
-    if (Operation *wide = widened(builder, op)) {
-      wideOf[op->getResult(0)] = wide->getResult(0);
-      return false;
-    }
-    auto loss = dyn_cast<CrossEntropyOp>(op);
-    if (loss && wideOf.contains(loss.getLogits()))
+    if (auto loss = dyn_cast<CrossEntropyOp>(op); loss && wideOf.contains(loss.getLogits())) {
+      const Value logits = loss.getLogits();
       loss.getLogitsMutable().assign(
-          masked(builder, wideOf[loss.getLogits()], noLogit, op->getLoc()));
-    auto reduce = dyn_cast<ReduceOp>(op);
-    if (reduce && overColumns(reduce))
-      reduce.getXMutable().assign(masked(
-          builder, wideOf[reduce.getX()],
-          reduce.getCombiner() == Combiner::sum ? 0 : -std::numeric_limits<double>::infinity(),
-          op->getLoc()));
+          masked(builder, wideOf[logits], columnsOf(logits), noLogit, op->getLoc()));
+      return;
+    }
+    if (Operation *wide = widened(builder, op)) {
+      remember(op->getResult(0), wide->getResult(0));
+      return;
+    }
+    if (auto reduce = dyn_cast<ReduceOp>(op)) {
+      reduceWide(builder, reduce);
+      return;
+    }
     for (OpOperand &operand : op->getOpOperands())
       if (wideOf.contains(operand.get()))
-        operand.set(slice(operand.get()));
-    return true;
+        operand.set(sliceOf(operand.get()));
   }
 
-  Value slice(Value narrow) {
-    Value &slice = slices[narrow];
+  Value sliceOf(Value value) {
+    Value &slice = slices[value];
     if (!slice) {
-      Value wide = wideOf[narrow];
+      const Value wide = wideOf[value];
       OpBuilder behind(wide.getContext());
       behind.setInsertionPointAfterValue(wide);
-      slice = SliceOp::create(behind, wide.getLoc(), narrow.getType(), wide, 1, 0);
+      slice = SliceOp::create(behind, wide.getLoc(), value.getType(), wide, 1, 0);
     }
     return slice;
   }
 
-  /// The wide value, with `other` in the columns that the weight does not have.
-  Value masked(OpBuilder &builder, Value wide, double other, Location location) {
-    GraphBuilder g(builder, location);
-    RankedTensorType type = tensorType(wide);
-    Type integers = type.clone(builder.getI32Type());
-    Value column = IotaOp::create(builder, location, integers, 1);
-    return g.select(Predicate::lt, column, g.constant(double(columns), integers), wide,
-                    g.constant(other, type));
+  /// The reduction of all columns, those beyond at what changes nothing; of what is picked from a
+  /// row they are behind the choice, which is seen as such only where it is what is summed.
+  void reduceWide(OpBuilder &builder, ReduceOp reduce) {
+    const Value x = reduce.getX(), wide = wideOf[x];
+    const bool isSum = reduce.getCombiner() == Combiner::sum;
+    cutsGradients = true;
+    if (!llvm::is_contained(reduce.getDims(), 1)) {
+      OpBuilder behind(reduce->getContext());
+      behind.setInsertionPointAfter(reduce);
+      const RankedTensorType type = tensorType(reduce);
+      auto all = cast<ReduceOp>(builder.clone(*reduce));
+      all.getXMutable().assign(wide);
+      all.getResult().setType(type.clone({columnsOf(wide)}));
+      reduce.replaceAllUsesWith(
+          SliceOp::create(behind, reduce.getLoc(), type, all.getResult(), 0, 0).getResult());
+      reduce.erase();
+      return;
+    }
+    if (pickedBy(reduce)) {
+      auto choice = wide.getDefiningOp<SelectOp>();
+      builder.setInsertionPoint(choice);
+      choice.getOnTrueMutable().assign(
+          masked(builder, choice.getOnTrue(), columnsOf(x), 0, choice.getLoc()));
+      reduce.getXMutable().assign(wide);
+      return;
+    }
+    const double least = -std::numeric_limits<double>::infinity();
+    reduce.getXMutable().assign(
+        masked(builder, wide, columnsOf(x), isSum ? 0 : least, reduce.getLoc()));
   }
 
-  /// The op on all columns, or null when it is none that can be: it is element-wise, and its
-  /// operands are wide, constants, numbers of rows or columns, or repeat along the columns.
+  /// Has nothing flow back into the columns beyond: what is not finite there, as the derivative of
+  /// a logarithm at 0, would reach the others through the product's own derivatives.
+  void cutGradient(Aligned product) {
+    OpBuilder builder(product.wide->getContext());
+    builder.setInsertionPointAfter(product.wide);
+    Value wide = product.wide.getResult();
+    const Value cut = masked(builder, wide, product.columns, 0, wide.getLoc());
+    wide.replaceAllUsesExcept(cut, cut.getDefiningOp());
+  }
+
+  static int64_t columnsOf(Value value) { return tensorType(value).getDimSize(1); }
+
+  /// x, and in the columns from `columns` on the number.
+  static Value masked(OpBuilder &builder, Value x, int64_t columns, double number,
+                      Location location) {
+    GraphBuilder g(builder, location);
+    RankedTensorType type = tensorType(x);
+    Type integers = type.clone(builder.getI32Type());
+    Value column = IotaOp::create(builder, location, integers, 1);
+    return g.select(Predicate::lt, column, g.constant(double(columns), integers), x,
+                    g.constant(number, type));
+  }
+
+  /// The op on all columns, or null when it is none that can be: it is element-wise, and its other
+  /// operands are wide too, constants, numbers of columns, or the same in all columns of a row.
   Operation *widened(OpBuilder &builder, Operation *op) {
     if (!op->hasTrait<ElementwiseOp>() || op->getNumResults() != 1)
       return nullptr;
+    int64_t all = 0;
+    for (Value operand : op->getOperands())
+      if (const Value wide = wideOf.lookup(operand)) {
+        if (all != 0 && all != columnsOf(wide))
+          return nullptr;
+        all = columnsOf(wide);
+      }
+    if (!llvm::all_of(op->getOperands(), [&](Value x) { return wideOf.contains(x) || repeats(x); }))
+      return nullptr;
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) {
-      Value wide = wideOf.lookup(operand);
-      if (!wide)
-        wide = widenedOperand(builder, operand);
-      if (!wide)
-        return nullptr;
-      operands.push_back(wide);
+      const Value wide = wideOf.lookup(operand);
+      operands.push_back(wide ? wide : repeated(builder, operand, all));
     }
     Operation *wide = builder.clone(*op);
     wide->setOperands(operands);
-    wide->getResult(0).setType(withColumns(op->getResult(0).getType()));
+    wide->getResult(0).setType(withColumns(op->getResult(0).getType(), all));
     return wide;
   }
 
-  Value widenedOperand(OpBuilder &builder, Value operand) {
-    Operation *op = operand.getDefiningOp();
-    auto repeated = dyn_cast_if_present<BroadcastOp>(op);
-    const bool repeats = repeated && !llvm::is_contained(repeated.getDims(), 1);
-    if (!repeats && !isa_and_present<ConstantOp, IotaOp>(op))
-      return nullptr;
-    Operation *wide = builder.clone(*op);
-    wide->getResult(0).setType(withColumns(operand.getType()));
+  /// True for what has as many columns as are wanted: a constant, the number of the row or column,
+  /// a number of each row, or one of each column.
+  static bool repeats(Value operand) {
+    return isa_and_present<BroadcastOp, ConstantOp, IotaOp>(operand.getDefiningOp());
+  }
+
+  Value repeated(OpBuilder &builder, Value operand, int64_t all) {
+    IRMapping mapping;
+    if (auto broadcast = operand.getDefiningOp<BroadcastOp>()) {
+      const Value x = broadcast.getX();
+      const ArrayRef<int64_t> dims = broadcast.getDims();
+      const int64_t dim = llvm::find(dims, 1) - dims.begin();
+      if (dim < int64_t(dims.size()) && tensorType(x).getDimSize(dim) != 1) {
+        mapping.map(x, GraphBuilder(builder, x.getLoc())
+                           .withZeros(x, dim, all - tensorType(x).getDimSize(dim)));
+        cutsGradients = true;
+      }
+    }
+    Operation *wide = builder.clone(*operand.getDefiningOp(), mapping);
+    wide->getResult(0).setType(withColumns(operand.getType(), all));
     return wide->getResult(0);
   }
 
-  Type withColumns(Type type) {
+  static Type withColumns(Type type, int64_t columns) {
     auto tensor = cast<RankedTensorType>(type);
-    return tensor.clone({tensor.getDimSize(0), wideColumns});
+    return tensor.clone({tensor.getDimSize(0), columns});
   }
 
   ProgramOp function;
   const int64_t multiple;
-  // Of the product at hand:
-  int64_t columns = 0, wideColumns = 0;
-  llvm::DenseMap<Value, Value> wideOf; ///< by values [T, columns], which are its first columns
-  llvm::DenseMap<Value, Value> slices; ///< those columns, by the same values
+  SmallVector<Aligned> products;
+  SmallVector<Value> narrow; ///< values [T, columns] that are first columns of wide ones
+  llvm::DenseMap<Value, Value> wideOf, slices;
+  bool cutsGradients = false; ///< more is computed of them than losses and rows
 };
 
 struct AlignProducts : public nano::impl::AlignProductsBase<AlignProducts> {

@@ -5,13 +5,22 @@ using namespace nano::frontend;
 
 NANO_MODEL {
   const int64_t T = 64, V = 257;
-  const int kind = hyper("loss", {"taken", "smoothed", "entropy"}, "of which form");
+  const int kind = hyper("loss", {"taken", "smoothed", "entropy", "taught"}, "of which form");
   const auto dtype = hyper("dtype", {f32, bf16}, "what is computed in");
   const auto group = adam("all", {.lr = 0.02});
   const Tensor table = param("table", {V, 64}, f32, normal(0, 1), group);
   const Tensor head = param("head", {V, 64}, f32, normal(0, 0.1), group);
+  const Tensor bias = kind == 3 ? param("bias", {V}, f32, constant(0), group) : Tensor();
   auto loss = [&](Tensor tokens, Tensor targets) {
-    const Tensor z = cast(linear(cast(table[tokens], dtype), head), f32) - 200;
+    const Tensor x = cast(table[tokens], dtype);
+    Tensor z = cast(linear(x, head), f32) - 200;
+    if (kind == 3) { // learned from the scores of other inputs, with a bias
+      const Tensor t = stopGradient(cast(linear(square(x), head), f32));
+      const Tensor wanted = exp(t - logSumExp(t, -1));
+      z = z + bias;
+      return reshape(sum(wanted * (log(wanted) - z), -1), {T}) + reshape(logSumExp(z, -1), {T}) +
+             0.1 * sum(square(mean(wanted * z, 0)));
+    }
     const Tensor sums = logSumExp(z, -1); // [T, 1]
     if (kind == 0)
       return reshape(sums - takeAlong(z, reshape(targets, {T, 1})), {T});

@@ -40,10 +40,10 @@ nano.program @loss(%x: tensor<16x32xbf16>, %w: tensor<101x32xbf16>, %b: tensor<1
 // CHECK: %[[D:.*]] = nano.sub %[[Z]], %[[R]]
 // CHECK: %[[J:.*]] = nano.iota 1 : tensor<16x128xi32>
 // CHECK: %[[T:.*]] = nano.select eq, %[[J]], %{{.*}}, %[[D]], %[[Z]] : tensor<16x128xi32>, tensor<16x128xf32>
-// CHECK: %[[PART:.*]] = nano.slice %[[T]] dim 1 at 0 : tensor<16x128xf32> -> tensor<16x101xf32>
 // CHECK: %[[N:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[T]], %{{.*}}
 // CHECK: nano.reduce sum %[[N]] dims [1]
-// CHECK: nano.reduce sum %[[PART]] dims [0]
+// CHECK: %[[ALL:.*]] = nano.reduce sum %[[T]] dims [0] : tensor<16x128xf32> -> tensor<128xf32>
+// CHECK: nano.slice %[[ALL]] dim 0 at 0 : tensor<128xf32> -> tensor<101xf32>
 nano.program @combined(%x: tensor<16x32xf32>, %w: tensor<101x32xf32>, %t: tensor<16xi32>) -> (tensor<16xf32>, tensor<101xf32>) {
   %z = nano.matmul %x, %w {transpose_b} : (tensor<16x32xf32>, tensor<101x32xf32>) -> tensor<16x101xf32>
   %s = nano.reduce logsumexp %z dims [1] : tensor<16x101xf32> -> tensor<16xf32>
@@ -59,16 +59,47 @@ nano.program @combined(%x: tensor<16x32xf32>, %w: tensor<101x32xf32>, %t: tensor
 
 // -----
 
-// A result of the program and a number for each column see a slice.
+// A number of each column gets zeros behind it. A result of the program sees a slice.
 // CHECK-LABEL: nano.program @slices
+// CHECK-SAME: %[[B:[^:]*]]: tensor<101xbf16>)
 // CHECK: %[[P:.*]] = nano.matmul {{.*}} -> tensor<16x128xbf16>
-// CHECK: %[[S:.*]] = nano.slice %[[P]] dim 1 at 0 : tensor<16x128xbf16> -> tensor<16x101xbf16>
-// CHECK: nano.mul %[[S]], %{{.*}} : tensor<16x101xbf16>
+// CHECK: %[[Z:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[P]], %{{.*}} : tensor<16x128xi32>, tensor<16x128xbf16>
+// CHECK: %[[Y:.*]] = nano.slice %[[Z]] dim 1 at 0 : tensor<16x128xbf16> -> tensor<16x101xbf16>
+// CHECK: %[[ALL:.*]] = nano.concat %[[B]], %{{.*}} dim 0 : tensor<101xbf16>, tensor<27xbf16> -> tensor<128xbf16>
+// CHECK: %[[R:.*]] = nano.broadcast %[[ALL]] dims [1] : tensor<128xbf16> -> tensor<16x128xbf16>
+// CHECK: %[[M:.*]] = nano.mul %[[Z]], %[[R]] : tensor<16x128xbf16>
+// CHECK: %[[S:.*]] = nano.slice %[[M]] dim 1 at 0 : tensor<16x128xbf16> -> tensor<16x101xbf16>
+// CHECK: nano.return %[[Y]], %[[S]]
 nano.program @slices(%x: tensor<16x32xbf16>, %w: tensor<101x32xbf16>, %b: tensor<101xbf16>) -> (tensor<16x101xbf16>, tensor<16x101xbf16>) {
   %y = nano.matmul %x, %w {transpose_b} : (tensor<16x32xbf16>, tensor<101x32xbf16>) -> tensor<16x101xbf16>
   %r = nano.broadcast %b dims [1] : tensor<101xbf16> -> tensor<16x101xbf16>
   %s = nano.mul %y, %r : tensor<16x101xbf16>
   nano.return %y, %s : tensor<16x101xbf16>, tensor<16x101xbf16>
+}
+
+// -----
+
+// Two products meet, as those of a teacher and of what it teaches. What is picked from a row stays a choice of one column: the columns beyond are masked behind it.
+// CHECK-LABEL: nano.program @two
+// CHECK: %[[P:.*]] = nano.matmul {{.*}} -> tensor<16x128xf32>
+// CHECK: %[[A:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[P]], %{{.*}}
+// CHECK: %[[Q:.*]] = nano.matmul {{.*}} -> tensor<16x128xf32>
+// CHECK: %[[C:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[Q]], %{{.*}}
+// CHECK: %[[D:.*]] = nano.sub %[[A]], %[[C]] : tensor<16x128xf32>
+// CHECK: %[[T:.*]] = nano.broadcast %{{.*}} dims [0] : tensor<16xi32> -> tensor<16x128xi32>
+// CHECK: %[[E:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[D]], %{{.*}}
+// CHECK: %[[S:.*]] = nano.select eq, %{{.*}}, %[[T]], %[[E]], %{{.*}} : tensor<16x128xi32>, tensor<16x128xf32>
+// CHECK: nano.reduce sum %[[S]] dims [1] : tensor<16x128xf32> -> tensor<16xf32>
+nano.program @two(%x: tensor<16x32xf32>, %w: tensor<101x32xf32>, %u: tensor<101x32xf32>, %t: tensor<16xi32>) -> tensor<16xf32> {
+  %p = nano.matmul %x, %w {transpose_b} : (tensor<16x32xf32>, tensor<101x32xf32>) -> tensor<16x101xf32>
+  %q = nano.matmul %x, %u {transpose_b} : (tensor<16x32xf32>, tensor<101x32xf32>) -> tensor<16x101xf32>
+  %d = nano.sub %p, %q : tensor<16x101xf32>
+  %j = nano.iota 1 : tensor<16x101xi32>
+  %c = nano.broadcast %t dims [0] : tensor<16xi32> -> tensor<16x101xi32>
+  %0 = nano.constant 0.0 : tensor<16x101xf32>
+  %s = nano.select eq, %j, %c, %d, %0 : tensor<16x101xi32>, tensor<16x101xf32>
+  %n = nano.reduce sum %s dims [1] : tensor<16x101xf32> -> tensor<16xf32>
+  nano.return %n : tensor<16xf32>
 }
 
 // -----
