@@ -23,7 +23,7 @@
 // scans and collectives stay as they are; reshapes, slices and concats stay outside as views,
 // except a reshape of the leading dimensions between two ops of one group, or of a vector to the
 // row that is reduced. Gathered rows that are cut into heads for nothing are whole rows first
-// (WidenRows.h).
+// (WidenRows.h), and rows that are moved by some places are read where they lie (ShiftedRows.h).
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ReduceOps.h"
 #include "ir/graph/RowOps.h"
@@ -34,6 +34,7 @@
 #include "passes/fuse/DecomposeReductions.h"
 #include "passes/fuse/FuseGroups.h"
 #include "passes/fuse/NarrowColumns.h"
+#include "passes/fuse/ShiftedRows.h"
 #include "passes/fuse/Softmax.h"
 #include "passes/fuse/WidenRows.h"
 
@@ -614,6 +615,7 @@ struct Fuse : public nano::impl::FuseBase<Fuse> {
       nano::Traffic before = nano::measureTraffic(function);
       nano::widenGatheredRows(function);
       nano::narrowColumns(function);
+      nano::readShiftedRows(function);
       if (failed(nano::decomposeReductions(function)))
         return signalPassFailure();
       int64_t floor = nano::trafficFloor(function);

@@ -47,6 +47,7 @@ LLAMA = {
 }
 
 LOSSES = "../tests/e2e/Inputs/losses"
+MOVED = "../tests/e2e/Inputs/moved"
 
 
 class Emulator(RunTest):
@@ -98,6 +99,20 @@ class Emulator(RunTest):
             log, found = self.emulate(plan, "emulated", "checked", "--steps", STEPS)
             self.assert_near(train_losses(log), train_losses(wanted), F32_LOSS, kind)
             self.assert_parameters_near(found, parameters, F32_PARAMETERS)
+
+    def test_moved_rows(self):
+        """Rows that kernels read at other places, with zeros where there are none, as gathers of the
+        same rows have them."""
+        gathers = self.compile(MOVED, {"form": "gather"}, "cpu.plan")
+        wanted, parameters = self.train(gathers, "cpu", "--steps", STEPS)
+        concats = self.compile(MOVED, {"form": "concat"}, "moved.plan")
+        log, found = self.train(concats, "moved", "--steps", STEPS)
+        self.assert_near(train_losses(log), train_losses(wanted), F32_LOSS, "on the CPU")
+        self.assert_parameters_near(found, parameters, F32_PARAMETERS)
+        plan = self.compile(MOVED, {"form": "concat"}, "cuda.plan", "--target", "cuda")
+        log, found = self.emulate(plan, "emulated", "checked", "--steps", STEPS)
+        self.assert_near(train_losses(log), train_losses(wanted), F32_LOSS, "on the emulator")
+        self.assert_parameters_near(found, parameters, F32_PARAMETERS)
 
     def test_profile_counts_attention(self):
         """Operations of attention go by the keys that the queries of the measured step saw: in rows of

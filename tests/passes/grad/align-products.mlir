@@ -65,7 +65,7 @@ nano.program @combined(%x: tensor<16x32xf32>, %w: tensor<101x32xf32>, %t: tensor
 // CHECK: %[[P:.*]] = nano.matmul {{.*}} -> tensor<16x128xbf16>
 // CHECK: %[[Z:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[P]], %{{.*}} : tensor<16x128xi32>, tensor<16x128xbf16>
 // CHECK: %[[Y:.*]] = nano.slice %[[Z]] dim 1 at 0 : tensor<16x128xbf16> -> tensor<16x101xbf16>
-// CHECK: %[[ALL:.*]] = nano.concat %[[B]], %{{.*}} dim 0 : tensor<101xbf16>, tensor<27xbf16> -> tensor<128xbf16>
+// CHECK: %[[ALL:.*]] = nano.concat %[[B]], %{{.*}} dim 0 : (tensor<101xbf16>, tensor<27xbf16>) -> tensor<128xbf16>
 // CHECK: %[[R:.*]] = nano.broadcast %[[ALL]] dims [1] : tensor<128xbf16> -> tensor<16x128xbf16>
 // CHECK: %[[M:.*]] = nano.mul %[[Z]], %[[R]] : tensor<16x128xbf16>
 // CHECK: %[[S:.*]] = nano.slice %[[M]] dim 1 at 0 : tensor<16x128xbf16> -> tensor<16x101xbf16>
