@@ -49,7 +49,9 @@ Value Recorder::randomScalar(const char *symbol, Line at) {
 }
 
 Recorder::RandomKey Recorder::randomKey(Line at) {
-  if (program == 0 || outerProgram != 0 || !recordsTraining)
+  if (outerProgram != 0)
+    fail(at, fmt::format("random numbers: {}", insideRule));
+  if (program == 0 || !recordsTraining)
     fail(at, "random numbers: are drawn in the training program alone");
   return {randomScalar(randomSequenceSymbol, at), randomUses++,
           randomScalar(randomSeedLowSymbol, at), randomScalar(randomSeedHighSymbol, at)};

@@ -284,6 +284,8 @@ TEST(FrontendErrors, Attention) {
   };
   EXPECT_EQ(scored([](Tensor s, Tensor, Tensor w) { return s + w[0]; }),
             "[]: a score function computes from its four arguments and numbers alone");
+  EXPECT_EQ(scored([](Tensor s, Tensor, Tensor) { return dropout(s, 0.1); }),
+            "random numbers: a score function computes from its four arguments and numbers alone");
   EXPECT_EQ(scored([](Tensor, Tensor q, Tensor) { return q; }),
             "attention: the score function returns i32 []; a score is a single f32");
 }

@@ -185,7 +185,8 @@ TEST(FrontendKernels, Derivatives) {
             "the derivative of kernel 'f' uses gather, whose indices nothing checks there; read "
             "them in a kernel of its own");
   EXPECT_EQ(with([](In, In, In) -> Tensors { return {randomNormal({4, 2}), Tensor()}; }),
-            "random numbers: are drawn in the training program alone");
+            "random numbers: the derivative of a kernel computes from its inputs, results, their "
+            "gradients and numbers alone");
   EXPECT_EQ(calling([](KernelCode &) {},
                     [](const Kernel &, Tensor x, Tensor) {
                       KernelCode code = soundCode();
