@@ -22,9 +22,9 @@
 // Threads, iterations and dynamic shared bytes are scatterSortLaunch(shape) and
 // scatterSumLaunch(shape); iterationsPerBlock is 1, iterations of a segment count from 0. Rows that
 // no id names become zero. Of the sum `rows` may be fewer, the first of the table: it leaves the
-// others alone. The order of a row's sum depends on the number of its tokens alone: in
-// order of t up to scatterManyTokens of them; more are cut into 16 parts of equal length, each
-// summed in order of t, and these sums are added in order.
+// others alone. The order of a row's sum depends on the number of its tokens and columns alone: in
+// order of t up to scatterManyTokens of them; more are cut into 16 parts of equal length, or more
+// parts of at most 64 columns, each summed in order of t, and these sums are added in order.
 #pragma once
 
 #include "nano_kernels.h"
@@ -187,12 +187,11 @@ NANO_DEVICE void sumFew(const Operands &x, int slice, int begin, int end) {
 }
 
 /// The sum of some columns of one row of the table over sorted positions from … to, by a block:
-/// half warps sum parts of equal length.
+/// half warps, or fewer lanes of rows with few columns, sum parts of equal length.
 template <class S, class Operands>
 NANO_DEVICE void sumMany(const Operands &x, int slice, int row, int from, int to) {
-  constexpr int lanes = 16, parts = scatterSumThreads / lanes,
+  constexpr int lanes = scatterManyLanes(S::columns), parts = scatterSumThreads / lanes,
                 ahead = sizeof(typename S::Element) > 2 ? 6 : 8;
-  static_assert(8 * lanes == scatterManyColumns);
   float *const partial = dynamicShared<float>(); // [parts][8][lanes]
   const int lane = threadIdx.x % lanes, number = threadIdx.x / lanes;
   const LaneColumns<S, lanes> columns(slice, lane);

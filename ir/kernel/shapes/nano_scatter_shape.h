@@ -29,6 +29,15 @@ constexpr int scatterRows = 32, scatterColumns = 256;
 constexpr int scatterPositions = scatterManyTokens * scatterSumThreads / 32,
               scatterManyColumns = 128;
 
+/// Lanes that share these, eight columns each: of rows with fewer columns fewer lanes, so that none
+/// is idle, and more tokens are read at a time.
+NANO_BOTH constexpr int scatterManyLanes(long long columns) {
+  int lanes = scatterManyColumns / 8;
+  while (lanes > 1 && columns <= 4 * lanes)
+    lanes /= 2;
+  return lanes;
+}
+
 /// Rows of the table whose tokens a block of the sort counts at a time, which reads all ids for
 /// them: a number of shared memory for each, of which a block can have 227 KiB.
 NANO_BOTH constexpr int scatterSortRows(long long rows) {

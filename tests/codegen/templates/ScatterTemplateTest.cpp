@@ -171,6 +171,16 @@ TEST(ScatterTemplate, OneIdOnly) {
   check({1, 1, 8}, [] { return 0; }, random);
 }
 
+/// Rows that fewer lanes than half a warp share, as those of a learned bias of distances.
+TEST(ScatterTemplate, FewColumnsOfManyTokens) {
+  std::mt19937_64 random(7);
+  auto any = [&] { return int(random() % 3); };
+  check({1500, 3, 16, false}, any, random);
+  check({900, 3, 8}, any, random);
+  check({900, 3, 64, true, true}, any, random);
+  check({700, 3, 5, false, false, 3}, any, random);
+}
+
 TEST(ScatterTemplate, RowsThatAreNoVectors) {
   std::mt19937_64 random(3);
   auto any = [&] { return int(random() % 30); };
