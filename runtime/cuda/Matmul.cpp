@@ -96,6 +96,14 @@ Status checkScales(const plan::Matmul &matmul, const MatmulOperands &operands) {
   return check("B", operands.scaleB, matmul.n, matmul.scales->rowsB, matmul.scales->stridesB);
 }
 
+/// Whether the tensor cores alone add a product up, as in generated kernels: a forward product,
+/// whose sums are rounded to bf16, which the 13 bits that they keep behind the point of the largest
+/// number on the way hardly show. What is of gradients is of e5m2, or in f32.
+bool addsUpFast(const plan::Matmul &matmul) {
+  return matmul.aType == DType::F8E4M3FN && matmul.bType == DType::F8E4M3FN &&
+         matmul.cType == DType::BF16 && matmul.scales && !matmul.scales->block;
+}
+
 std::string productKey(const plan::Matmul &matmul, const MatmulOperands &operands) {
   auto operand = [](DType type, bool transposed) {
     return std::string(plan::nameOf(type)) + (transposed ? "T" : "");
@@ -117,7 +125,7 @@ std::string productKey(const plan::Matmul &matmul, const MatmulOperands &operand
             list({matmul.strideA, matmul.strideB, matmul.strideC, adds ? matmul.strideD : 0}) + " ";
   text += operand(matmul.aType, matmul.transposeA) + "*" +
           operand(matmul.bType, matmul.transposeB) + "->" + plan::nameOf(matmul.cType) +
-          (operands.scaleA ? " scaled" : "") +
+          (operands.scaleA ? " scaled" : "") + (addsUpFast(matmul) ? " fast" : "") +
           (matmul.scales && matmul.scales->block
                ? " by blocks of " + block(matmul.scales->rowsA) + "," + block(matmul.scales->rowsB)
                : "") +
@@ -215,6 +223,9 @@ Result<std::unique_ptr<Product>> Products::make(const plan::Matmul &matmul,
     set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, scaleModeOf(matmul.scales->rowsB));
     set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, scaleModeOf(matmul.scales->rowsA));
   }
+
+  if (addsUpFast(matmul))
+    set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t(1));
 
   // A row-major rows×columns matrix, as the column-major columns×rows one that it is too.
   auto layout = [&](cublasLtMatrixLayout_t &made, DType type, int64_t rows, int64_t columns,

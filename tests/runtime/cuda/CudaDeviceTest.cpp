@@ -488,6 +488,21 @@ TEST_F(CudaDeviceTest, SaysWhichProductHasNoAlgorithm) {
             "status)");
 }
 
+TEST_F(CudaDeviceTest, AddsUpForwardProductsOfF8Fast) {
+  test::ProductCase f8 = productCases().back();
+  ASSERT_TRUE(f8.command.scales);
+  const auto fast = [&](plan::DType a, plan::DType b, plan::DType c) {
+    f8.command.aType = a, f8.command.bType = b, f8.command.cType = c;
+    const plan::Plan plan = productPlan({f8});
+    fake.fastProducts = 0;
+    EXPECT_TRUE(make(plan)->run(plan.programs[0].name));
+    return fake.fastProducts;
+  };
+  EXPECT_EQ(fast(plan::DType::F8E4M3FN, plan::DType::F8E4M3FN, plan::DType::BF16), 1);
+  EXPECT_EQ(fast(plan::DType::F8E5M2, plan::DType::F8E4M3FN, plan::DType::BF16), 0);
+  EXPECT_EQ(fast(plan::DType::F8E4M3FN, plan::DType::F8E4M3FN, plan::DType::F32), 0);
+}
+
 TEST_F(CudaDeviceTest, RefusesF8ProductsThatGpusLack) {
   test::ProductCase f8 = productCases().back();
   ASSERT_TRUE(f8.command.scales);

@@ -134,6 +134,8 @@ cuda::CublasLtApi cublasLtTable() {
       op->modeA = *static_cast<const cublasLtMatmulMatrixScale_t *>(value);
     else if (attribute == CUBLASLT_MATMUL_DESC_B_SCALE_MODE)
       op->modeB = *static_cast<const cublasLtMatmulMatrixScale_t *>(value);
+    else if (attribute == CUBLASLT_MATMUL_DESC_FAST_ACCUM)
+      fake->fastProducts += *static_cast<const int8_t *>(value);
     else
       return CUBLAS_STATUS_NOT_SUPPORTED;
     return CUBLAS_STATUS_SUCCESS;

@@ -68,6 +68,7 @@ public:
   int candidates = 4;                           ///< algorithms that cuBLASLt proposes
   float elapsed = 0;                            ///< milliseconds between any two events; 0: grows
   size_t cublasLtVersion = 130002;
+  int fastProducts = 0;                   ///< whose sums the tensor cores alone add up
   std::vector<int> algorithms;            ///< the one of every product that ran, in order
   cudaDataType unsupported = CUDA_C_64U;  ///< products of this type have no algorithm
   std::map<int, int> ncclVersions;        ///< by GPU, where it is not 2.28.9
