@@ -601,7 +601,7 @@ def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
     is found out from the program: it is such a product of one buffer, with a symmetric addend or none.
 
     With `split-products`, for CUDA, products of f32 from bf16 factors that lie with the summed dimension first, as the gradients of weights, are computed by launches that cut tiles along this dimension where that is
-    predicted to be faster than the library: each by itself or with others of as many summands, where the last of them stands, if what stands between them touches little and does not need them. Details say which.
+    predicted to be faster than the library: each by itself or with others of as many summands and a common factor, where the last of them stands, if what stands between them touches little and does not need them. Details say which.
 
     With `candidates`, for CUDA, kernels that compute the same in another way stand beside those that are chosen by rule, so that who runs the plan can measure them: attention with other tiles, its gradients in seven
     products beside five, and half of a symmetric product beside the library's.

@@ -611,23 +611,23 @@ step.program @scaled {
 // CHECK-NEXT:    static constexpr int count = 2, inner = 32768, blocks = 132;
 // CHECK-NEXT:    static constexpr bool adds = false;
 // CHECK-NEXT:    static NANO_DEVICE constexpr int rows(int i) {
-// CHECK-NEXT:      constexpr int all[] = {256, 1024};
+// CHECK-NEXT:      constexpr int all[] = {2816, 2816};
 // CHECK:         static NANO_DEVICE constexpr int columns(int i) {
 // CHECK-NEXT:      constexpr int all[] = {1024, 1024};
 // CHECK:       __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
 // CHECK:         const __grid_constant__ nano::TensorMaps<4> maps
 // CHECK:         nano::SplitResults<Split::count> results;
-// CHECK-NEXT:    results.c[0] = wk;
-// CHECK-NEXT:    results.c[1] = wq;
+// CHECK-NEXT:    results.c[0] = wup;
+// CHECK-NEXT:    results.c[1] = wgate;
 // CHECK-NEXT:    nano::splitProducts<Split>(maps.map, results, counts);
 step.program @split {
   %x = step.buffer "x" : memref<32768x1024xbf16>
-  %q = step.buffer "q" : memref<32768x1024xbf16>
-  %k = step.buffer "k" : memref<32768x256xbf16>
-  %wq = step.buffer "wq" : memref<1024x1024xf32>
-  %wk = step.buffer "wk" : memref<256x1024xf32>
-  step.matmul %k, %x into %wk {transpose_a} : memref<32768x256xbf16>, memref<32768x1024xbf16>, memref<256x1024xf32>
-  step.matmul %q, %x into %wq {transpose_a} : memref<32768x1024xbf16>, memref<32768x1024xbf16>, memref<1024x1024xf32>
+  %gate = step.buffer "gate" : memref<32768x2816xbf16>
+  %up = step.buffer "up" : memref<32768x2816xbf16>
+  %wgate = step.buffer "wgate" : memref<2816x1024xf32>
+  %wup = step.buffer "wup" : memref<2816x1024xf32>
+  step.matmul %up, %x into %wup {transpose_a} : memref<32768x2816xbf16>, memref<32768x1024xbf16>, memref<2816x1024xf32>
+  step.matmul %gate, %x into %wgate {transpose_a} : memref<32768x2816xbf16>, memref<32768x1024xbf16>, memref<2816x1024xf32>
 }
 
 // -----
