@@ -396,6 +396,9 @@ def Fuse : Pass<"nano-fuse", "::mlir::ModuleOp"> {
     With `both-sums` a group that sums the columns of rows also joins one that reduces along them, where it reads little else than that one reads and writes, and threads have the registers to hold both: the
     gradients of a norm's weight and bias, and of the bias of a product before it, come out of the pass that makes the gradient of the norm's input. So it does where the group also leaves
     its rows transposed and none of their elements waits for a reduction, as 8-bit gradients do with their rows' largest: such a kernel goes tile by tile and holds no rows.
+
+    A concat of zeros and all rows of a tensor but the last or first ones, along any dimension but the last, becomes rows that are gathered, where all that read it can be in kernels: each of them reads
+    the tensor where it lies, and no copy is made.
   }];
   let options = [
     Option<"bothSums", "both-sums", "bool", "false", "kernels may reduce along rows and sum columns in one pass">,
