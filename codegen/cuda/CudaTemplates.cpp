@@ -443,7 +443,8 @@ private:
         stored = printer.names.take("result");
         printer.line(fmt::format("const auto {} = {};", stored, value));
       }
-      const char *store = product.isAdded(result) ? "addTo" : "store";
+      // Tiles of the factors are read again by others soon, not so what the epilogue writes.
+      const char *store = product.isAdded(result) ? "addTo" : "storeStreaming";
       for (int64_t place : placesOf(result))
         printer.line(fmt::format("nano::{}<{}>({} + ({}), {});", store, lanes(), members[place],
                                  offset(place), stored));

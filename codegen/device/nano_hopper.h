@@ -155,6 +155,17 @@ template <int N> struct TensorMaps {
 NANO_DEVICE void prefetchTensorMap(const TensorMap &map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
+/// How long what is loaded stays in the second-level cache.
+struct CachePolicy {
+  uint64_t bits;
+};
+/// Longer than what is loaded or stored otherwise.
+NANO_DEVICE CachePolicy keepInCache() {
+  CachePolicy policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy.bits));
+  return policy;
+}
+
 /// Starts loading the box that begins at (column, row) of the map's matrix, by a thread: its rows
 /// one after the other, permuted by the map's swizzle; what lies outside of the matrix is zero,
 /// also before its first row or column. `column` is at a multiple of 16 bytes. `shared` is a
@@ -174,6 +185,24 @@ NANO_DEVICE void bulkTensorLoadMulticast(void *shared, const TensorMap &map, int
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
                ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(sharedAddress(shared)),
                "l"(&map), "r"(column), "r"(row), "r"(sharedAddress(barrier)), "h"(blocks)
+               : "memory");
+}
+
+/// Likewise with a policy.
+NANO_DEVICE void bulkTensorLoad(void *shared, const TensorMap &map, int column, int row,
+                                Mbarrier *barrier, CachePolicy policy) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+               ".L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(sharedAddress(shared)),
+               "l"(&map), "r"(column), "r"(row), "r"(sharedAddress(barrier)), "l"(policy.bits)
+               : "memory");
+}
+NANO_DEVICE void bulkTensorLoadMulticast(void *shared, const TensorMap &map, int column, int row,
+                                         Mbarrier *barrier, uint16_t blocks, CachePolicy policy) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+               ".multicast::cluster.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5, %6;" ::"r"(
+                   sharedAddress(shared)),
+               "l"(&map), "r"(column), "r"(row), "r"(sharedAddress(barrier)), "h"(blocks),
+               "l"(policy.bits)
                : "memory");
 }
 

@@ -187,8 +187,9 @@ NANO_DEVICE auto read(const T *at, const Mask &mask) {
   return loadMasked<Access::Read, N, Alignment>(at, mask);
 }
 
-/// Writes the lanes to `at` and on, which is a multiple of `Alignment` bytes.
-template <int N, int Alignment = 16, class T>
+/// Writes the lanes to `at` and on, which is a multiple of `Alignment` bytes; `isStreaming`: nobody
+/// reads them soon.
+template <int N, int Alignment = 16, bool isStreaming = false, class T>
 NANO_DEVICE void store(T *at, const Vec<T, N> &value) {
   constexpr int bytes = accessBytes<N * sizeof(T), Alignment>, count = N * sizeof(T) / bytes;
   using Word = typename Piece<bytes>::Word;
@@ -201,11 +202,16 @@ NANO_DEVICE void store(T *at, const Vec<T, N> &value) {
     for (int j = 0; j < words; ++j)
       piece.word[j] = written.lane[i * words + j];
     auto *to = reinterpret_cast<Piece<bytes> *>(at) + i;
-    if constexpr (words > 1)
+    if constexpr (isStreaming)
+      nano::storeStreaming(to, piece);
+    else if constexpr (words > 1)
       storeWhole(to, piece);
     else
       *to = piece;
   }
+}
+template <int N, class T> NANO_DEVICE void storeStreaming(T *at, const Vec<T, N> &value) {
+  store<N, 16, true>(at, value);
 }
 /// Adds the lanes to what is at `at` and on, a multiple of 16 bytes that no other thread touches
 /// during the launch.

@@ -167,6 +167,15 @@ NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, con
   const TensorMap &ofRank = P::products > 1 && rank > 0 ? second : b;
   const int firstOfRank = P::products > 1 ? 0 : rank * box.rows;
   static_assert(Tiles::clusterBlocks == 2);
+  // Tiles that are made at one time go through all of the smaller factor again and again.
+  const CachePolicy kept = keepInCache();
+  const auto loadB = [&](uint8_t *to, const TensorMap &map, int tileColumn, int tileRow,
+                         Mbarrier *full) {
+    if constexpr (MatmulWork<P>::alongRows)
+      bulkTensorLoadMulticast(to, map, tileColumn, tileRow, full, both);
+    else
+      bulkTensorLoadMulticast(to, map, tileColumn, tileRow, full, both, kept);
+  };
 #pragma unroll 1
   for (int pair = work.begin; pair < work.end; pair += work.step) {
     const int row = work.row(pair), column = work.column(pair);
@@ -176,17 +185,20 @@ NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, con
       mbarrierWait(&stages.empty[at.stage], (at.round & 1) ^ 1);
       Mbarrier *const full = &stages.full[at.stage];
       mbarrierArriveExpect(full, Tiles::stageBytes);
-      bulkTensorLoad(stages.a(at.stage), a, P::transposeA ? row : k, P::transposeA ? k : row, full);
+      const int columnOfA = P::transposeA ? row : k, rowOfA = P::transposeA ? k : row;
+      if constexpr (MatmulWork<P>::alongRows)
+        bulkTensorLoad(stages.a(at.stage), a, columnOfA, rowOfA, full, kept);
+      else
+        bulkTensorLoad(stages.a(at.stage), a, columnOfA, rowOfA, full);
       uint8_t *const part = stages.b(at.stage) + rank * boxBytes;
       if constexpr (P::transposeB) {
-        bulkTensorLoadMulticast(part, ofRank, k, column + firstOfRank, full, both);
+        loadB(part, ofRank, k, column + firstOfRank, full);
       } else {
         constexpr int boxes = MatmulWork<P>::tileColumns / box.columns;
 #pragma unroll
         for (int i = 0; i < Tiles::columns / box.columns; ++i)
-          bulkTensorLoadMulticast(part + i * Tiles::clusterBlocks * boxBytes,
-                                  i < boxes ? b : second, column + i % boxes * box.columns,
-                                  k + rank * box.rows, full, both);
+          loadB(part + i * Tiles::clusterBlocks * boxBytes, i < boxes ? b : second,
+                column + i % boxes * box.columns, k + rank * box.rows, full);
       }
     }
   }

@@ -74,6 +74,17 @@ NANO_PRIMITIVE void bulkTensorLoadMulticast(void *shared, const TensorMap &map, 
                                             Mbarrier *barrier, uint16_t blocks, NANO_SITE) {
   thread().bulkTensorLoad(shared, map, column, row, barrier, blocks, site);
 }
+struct CachePolicy {};
+NANO_PRIMITIVE CachePolicy keepInCache() { return {}; }
+NANO_PRIMITIVE void bulkTensorLoad(void *shared, const TensorMap &map, int column, int row,
+                                   Mbarrier *barrier, CachePolicy, NANO_SITE) {
+  thread().bulkTensorLoad(shared, map, column, row, barrier, 1u << thread().clusterRank(), site);
+}
+NANO_PRIMITIVE void bulkTensorLoadMulticast(void *shared, const TensorMap &map, int column, int row,
+                                            Mbarrier *barrier, uint16_t blocks, CachePolicy,
+                                            NANO_SITE) {
+  thread().bulkTensorLoad(shared, map, column, row, barrier, blocks, site);
+}
 NANO_PRIMITIVE void bulkStore(void *global, const void *shared, uint32_t bytes, NANO_SITE) {
   thread().bulkStore(global, shared, bytes, site);
 }

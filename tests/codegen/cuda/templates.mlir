@@ -240,8 +240,8 @@ step.program @scatter_transposed {
 // CHECK-NEXT:    NANO_DEVICE void store(int row, int column, const nano::Vec<nano::bf16, 8> &product,
 // CHECK-NEXT:                           const Others &others, const Columns &columns) const {
 // CHECK-NEXT:      const auto c_value = nano::read(c);
-// CHECK:           nano::store<8>(z + (row * 3200 + column),
-// CHECK-NEXT:      nano::store<8>(y + (row * 3072 + column), product);
+// CHECK:           nano::storeStreaming<8>(z + (row * 3200 + column),
+// CHECK-NEXT:      nano::storeStreaming<8>(y + (row * 3072 + column), product);
 // CHECK-NEXT:    }
 // CHECK-NEXT:  };
 // CHECK:       extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__({{[0-9]+}}, 1)
@@ -320,7 +320,7 @@ step.program @product {
 // CHECK-NEXT:                                          const Others &, const Columns &) const {
 // CHECK-NEXT:      const auto exp = nano::exponentialOfSigmoid<30.0f, -30.0f>(nano::to<float>(product),
 // CHECK-NEXT:          0.004811252f);
-// CHECK-NEXT:      nano::store<8>(p + (row * 50304 + column), product);
+// CHECK-NEXT:      nano::storeStreaming<8>(p + (row * 50304 + column), product);
 // CHECK-NEXT:      return {nano::sum(exp)};
 // CHECK-NEXT:    }
 // CHECK-NEXT:    NANO_DEVICE void storeSums(int row, int part, const nano::Vec<float, 1> &totals) const {
@@ -405,7 +405,7 @@ step.program @gradient {
 // CHECK-LABEL: // matmul_add
 // CHECK:         struct Others { nano::Held<float, 4> grad_w; };
 // CHECK:           others.grad_w = nano::hold<4>(grad_w + (row * 768 + column));
-// CHECK:           nano::store<4>(sum + (row * 768 + column), product + others.grad_w.elements());
+// CHECK:           nano::storeStreaming<4>(sum + (row * 768 + column), product + others.grad_w.elements());
 step.program @apart {
   %a = step.buffer "a" : memref<4096x50304xf8E5M2>
   %b = step.buffer "b" : memref<768x4096xf8E4M3FN>
@@ -436,7 +436,7 @@ step.program @apart {
 // CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = false, addsColumns = true;
 // CHECK:         NANO_DEVICE nano::Vec<float, 8> store(int row, int column,
 // CHECK:           const auto [[Y:.*]] = product * others.h.elements();
-// CHECK-NEXT:      nano::store<8>(y + (row * 3072 + column), [[Y]]);
+// CHECK-NEXT:      nano::storeStreaming<8>(y + (row * 3072 + column), [[Y]]);
 // CHECK-NEXT:      return nano::to<float>([[Y]]);
 // CHECK-NEXT:    }
 // CHECK-NEXT:    NANO_DEVICE void storeColumns(int part, int column, const nano::Vec<float, 2> &totals) const {
@@ -517,8 +517,8 @@ step.program @band {
 // CHECK-NEXT:      const auto sub = 1.0f - sigmoid;
 // CHECK-NEXT:      const auto add = product_value * sigmoid * (h_value * sub * (1.5f + h_value * h_value * 1.5f) +
 // CHECK-NEXT:          1.0f);
-// CHECK-NEXT:      nano::store<8>(y + (row * 3072 + column), nano::to<nano::bf16>(add));
-// CHECK-NEXT:      nano::store<8>(z + (row * 3072 + column), nano::to<nano::bf16>(h_value * sigmoid +
+// CHECK-NEXT:      nano::storeStreaming<8>(y + (row * 3072 + column), nano::to<nano::bf16>(add));
+// CHECK-NEXT:      nano::storeStreaming<8>(z + (row * 3072 + column), nano::to<nano::bf16>(h_value * sigmoid +
 // CHECK-NEXT:          product_value * sub));
 step.program @factored {
   %a = step.buffer "a" : memref<49152x768xbf16>
@@ -564,7 +564,8 @@ step.program @factored {
 // CHECK-NEXT:          -0.102943234f));
 // CHECK-NEXT:      const auto add = nano::fma(h_value * (1.5957692f + h_value * h_value * 0.21406446f),
 // CHECK-NEXT:          nano::fma(-sigmoid, sigmoid, sigmoid), sigmoid);
-// CHECK-NEXT:      nano::store<8>(y + (row * 3072 + column), nano::to<nano::bf16>(nano::to<float>(product) * add));
+// CHECK-NEXT:      nano::storeStreaming<8>(y + (row * 3072 + column),
+// CHECK-NEXT:          nano::to<nano::bf16>(nano::to<float>(product) * add));
 step.program @scaled {
   %a = step.buffer "a" : memref<49152x768xbf16>
   %b = step.buffer "b" : memref<768x3072xbf16>
@@ -648,8 +649,8 @@ step.program @split {
 // CHECK-NEXT:                           const Others &, const Columns &) const {
 // CHECK-NEXT:      const auto mul = nano::sigmoidOfPower(nano::to<float>(product) * -1.442695f) *
 // CHECK-NEXT:          nano::to<float>(second);
-// CHECK-NEXT:      nano::store<8>(y + (row * 256 + column), nano::to<nano::bf16>(mul));
-// CHECK-NEXT:      nano::store<8>(up + (row * 256 + column), second);
+// CHECK-NEXT:      nano::storeStreaming<8>(y + (row * 256 + column), nano::to<nano::bf16>(mul));
+// CHECK-NEXT:      nano::storeStreaming<8>(up + (row * 256 + column), second);
 // CHECK:       const __grid_constant__ nano::TensorMaps<3> maps
 // CHECK:         nano::matmul(int(work.begin), maps.map[0], maps.map[1], maps.map[2], x);
 step.program @pair {
