@@ -607,7 +607,7 @@ def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
     predicted to be faster than the library: each by itself or with others of as many summands and a common factor, where the last of them stands, if what stands between them touches little and does not need them. Details say which.
 
     With `candidates`, for CUDA, kernels that compute the same in another way stand beside those that are chosen by rule, so that who runs the plan can measure them: attention with other tiles, its gradients in seven
-    products beside five, and half of a symmetric product beside the library's.
+    products beside five and without tickets beside with them, and half of a symmetric product beside the library's.
 
     Errors: a `target` that is none; `lanes` other than 8 and 16; an op that must be a kernel of its own beside others; a head of attention that does not fit into shared
     memory; a result in place of an operand that other blocks read.

@@ -75,10 +75,10 @@ nano::TensorMap mapOf(void *matrix, long long rows, int columns, int boxRows) {
 }
 
 template <int Tokens, int Heads, int HeadSize, bool Capped = false, int Multiprocessors = 132,
-          int ValueSize = HeadSize>
+          int ValueSize = HeadSize, int KeyHeads = Heads>
 struct Attention {
   using Element = nano::bf16;
-  static constexpr int tokens = Tokens, heads = Heads, keyHeads = Heads, headSize = HeadSize,
+  static constexpr int tokens = Tokens, heads = Heads, keyHeads = KeyHeads, headSize = HeadSize,
                        valueSize = ValueSize, multiprocessors = Multiprocessors;
   static constexpr bool vectorRows = true, hasScore = Capped;
   static constexpr float scale = 0.12f;
@@ -97,17 +97,26 @@ template <class A> struct Mapped : A {
 template <class A> struct MappedGrad : A {
   static constexpr bool hasMaps = nano::attentionGradTakesMaps(nano::attentionShapeOf<A>, false);
 };
+/// The gradients by tickets.
+template <class A> struct ByTickets : Mapped<A> {
+  static constexpr bool hasTickets = true;
+};
+/// Where they can have some.
+template <class A>
+constexpr bool hasByTickets = nano::attentionOnTensorCores(nano::attentionShapeOf<A>) &&
+                              !A::hasScore && !nano::attentionSplitsKeys(A::headSize, A::valueSize);
 
 template <class A> __device__ nano::AttentionOperands<A> forwardOperands(const Arguments &a) {
   using E = typename A::Element;
-  constexpr int row = A::heads * A::headSize, valueRow = A::heads * A::valueSize;
+  constexpr int row = A::heads * A::headSize, keyRow = A::keyHeads * A::headSize,
+                valueRow = A::keyHeads * A::valueSize, resultRow = A::heads * A::valueSize;
   nano::AttentionOperands<A> x;
   x.q = {static_cast<const E *>(a.q), row, A::headSize};
-  x.k = {static_cast<const E *>(a.k), row, A::headSize};
+  x.k = {static_cast<const E *>(a.k), keyRow, A::headSize};
   x.v = {static_cast<const E *>(a.v), valueRow, A::valueSize};
   x.first = {static_cast<const int *>(a.first)};
   x.last = {static_cast<const int *>(a.last)};
-  x.y[0] = {static_cast<E *>(a.y), valueRow, A::valueSize};
+  x.y[0] = {static_cast<E *>(a.y), resultRow, A::valueSize};
   x.lse[0] = {static_cast<float *>(a.lse), A::heads, 1};
   x.maps = a.maps;
   x.tickets = static_cast<int32_t *>(a.tickets);
@@ -116,20 +125,22 @@ template <class A> __device__ nano::AttentionOperands<A> forwardOperands(const A
 
 template <class A> __device__ nano::AttentionGradOperands<A> gradOperands(const Arguments &a) {
   using E = typename A::Element;
-  constexpr int row = A::heads * A::headSize, valueRow = A::heads * A::valueSize;
+  constexpr int row = A::heads * A::headSize, keyRow = A::keyHeads * A::headSize,
+                valueRow = A::keyHeads * A::valueSize, resultRow = A::heads * A::valueSize;
   nano::AttentionGradOperands<A> x;
   x.q = {static_cast<const E *>(a.q), row, A::headSize};
-  x.k = {static_cast<const E *>(a.k), row, A::headSize};
+  x.k = {static_cast<const E *>(a.k), keyRow, A::headSize};
   x.v = {static_cast<const E *>(a.v), valueRow, A::valueSize};
   x.first = {static_cast<const int *>(a.first)};
   x.last = {static_cast<const int *>(a.last)};
   x.lse = {static_cast<const float *>(a.lse), A::heads, 1};
   x.delta = {static_cast<const float *>(a.delta), A::heads, 1};
-  x.dy = {static_cast<const E *>(a.dy), valueRow, A::valueSize};
+  x.dy = {static_cast<const E *>(a.dy), resultRow, A::valueSize};
   x.dq[0] = {static_cast<E *>(a.dq), row, A::headSize};
-  x.dk[0] = {static_cast<E *>(a.dk), row, A::headSize};
+  x.dk[0] = {static_cast<E *>(a.dk), keyRow, A::headSize};
   x.dv[0] = {static_cast<E *>(a.dv), valueRow, A::valueSize};
   x.maps = a.maps;
+  x.tickets = static_cast<int32_t *>(a.tickets);
   return x;
 }
 
@@ -165,7 +176,7 @@ template <class A> std::vector<Variant> variants() {
   Variant forward = {"forward", Part::Forward, forwardKernel<Mapped<A>>,
                      nano::attentionForwardLaunch(shape)},
           backward = {"backward", Part::Backward, backwardKernel<MappedGrad<A>>,
-                      nano::attentionGradLaunch(shape)};
+                      nano::attentionGradLaunch(nano::attentionShapeOf<MappedGrad<A>>)};
   if constexpr (Mapped<A>::hasMaps) {
     constexpr nano::AttentionBoxes boxes = nano::attentionBoxes(shape);
     forward.boxQueries = boxes.queries;
@@ -173,12 +184,19 @@ template <class A> std::vector<Variant> variants() {
   }
   if (MappedGrad<A>::hasMaps)
     backward.boxQueries = backward.boxKeys = nano::attentionGradBoxRows(shape);
-  return {forward, backward};
+  std::vector<Variant> all = {forward, backward};
+  if constexpr (hasByTickets<A>) {
+    Variant byTickets = {"backward by tickets", Part::Backward, backwardKernel<ByTickets<A>>,
+                         nano::attentionGradLaunch(nano::attentionShapeOf<ByTickets<A>>)};
+    byTickets.boxQueries = byTickets.boxKeys = nano::attentionGradBoxRows(shape);
+    all.push_back(byTickets);
+  }
+  return all;
 }
 //===- Reference ----------------------------------------------------------===//
 
 struct Sample {
-  int head, token, from, to; ///< from … to − 1: keys of a query, or queries of a key
+  int head, token, from, to; ///< from … to − 1: keys of a query, or queries of a key of all heads
 };
 
 template <class Reduce>
@@ -208,26 +226,30 @@ __device__ void scoreAndGrad(double raw, int q, int k, int h, double &score, dou
 /// One block of 128 threads a sample: y, dq (of a query) or dk, dv (of a key) and lse in doubles.
 template <class A, bool ofQueries>
 __global__ void reference(Arguments a, const Sample *samples, double *results) {
-  constexpr int D = A::headSize, valueD = A::valueSize;
+  constexpr int D = A::headSize, valueD = A::valueSize, sharing = A::heads / A::keyHeads;
   extern __shared__ double shared[];
   const Sample sample = samples[blockIdx.x];
-  const int h = sample.head, count = sample.to - sample.from;
+  const int ofHead = sample.to - sample.from, count = (ofQueries ? 1 : sharing) * ofHead;
+  auto headOf = [&](int i) { return ofQueries ? sample.head : sample.head * sharing + i / ofHead; };
+  auto other = [&](int i) { return sample.from + i % ofHead; };
   double *const weights = shared + 128, *const gradients = weights + count;
   const auto *q = static_cast<const nano::bf16 *>(a.q), *k = static_cast<const nano::bf16 *>(a.k),
              *v = static_cast<const nano::bf16 *>(a.v), *dy = static_cast<const nano::bf16 *>(a.dy);
   const auto *lse = static_cast<const float *>(a.lse), *delta = static_cast<const float *>(a.delta);
-  auto row = [&](const nano::bf16 *x, int t) {
-    return x + (long long)(t * A::heads + h) * (x == v || x == dy ? valueD : D);
+  auto row = [&](const nano::bf16 *x, int t, int h) {
+    const bool ofKeys = x == k || x == v;
+    return x + ((long long)t * (ofKeys ? A::keyHeads : A::heads) + (ofKeys ? h / sharing : h)) *
+                   (x == v || x == dy ? valueD : D);
   };
   double largest = -1e300;
   for (int i = threadIdx.x; i < count; i += blockDim.x) {
-    const int query = ofQueries ? sample.token : sample.from + i,
-              key = ofQueries ? sample.from + i : sample.token;
+    const int query = ofQueries ? sample.token : other(i),
+              key = ofQueries ? other(i) : sample.token, h = headOf(i);
     double s = 0, product = 0, slope;
     for (int d = 0; d < D; ++d)
-      s += double(float(row(q, query)[d])) * double(float(row(k, key)[d]));
+      s += double(float(row(q, query, h)[d])) * double(float(row(k, key, h)[d]));
     for (int d = 0; d < valueD; ++d)
-      product += double(float(row(dy, query)[d])) * double(float(row(v, key)[d]));
+      product += double(float(row(dy, query, h)[d])) * double(float(row(v, key, h)[d]));
     scoreAndGrad<A>(s * A::scale, query, key, h, weights[i], slope);
     gradients[i] = (product - delta[query * A::heads + h]) * slope;
     largest = fmax(largest, weights[i]);
@@ -243,7 +265,7 @@ __global__ void reference(Arguments a, const Sample *samples, double *results) {
   }
   for (int i = threadIdx.x; i < count; i += blockDim.x) {
     weights[i] =
-        ::exp(weights[i] - (ofQueries ? logarithm : double(lse[(sample.from + i) * A::heads + h])));
+        ::exp(weights[i] - (ofQueries ? logarithm : double(lse[other(i) * A::heads + headOf(i)])));
     gradients[i] *= weights[i] * A::scale;
   }
   __syncthreads();
@@ -251,13 +273,13 @@ __global__ void reference(Arguments a, const Sample *samples, double *results) {
   for (int d = threadIdx.x; d < valueD; d += blockDim.x) {
     double weighted = 0;
     for (int i = 0; i < count; ++i)
-      weighted += weights[i] * double(float(row(ofQueries ? v : dy, sample.from + i)[d]));
+      weighted += weights[i] * double(float(row(ofQueries ? v : dy, other(i), headOf(i))[d]));
     result[d] = weighted;
   }
   for (int d = threadIdx.x; d < D; d += blockDim.x) {
     double gradient = 0;
     for (int i = 0; i < count; ++i)
-      gradient += gradients[i] * double(float(row(ofQueries ? k : q, sample.from + i)[d]));
+      gradient += gradients[i] * double(float(row(ofQueries ? k : q, other(i), headOf(i))[d]));
     result[valueD + d] = gradient;
   }
   if (threadIdx.x == 0)
@@ -304,13 +326,15 @@ public:
     queries.clear();
     keys.clear();
     for (int i = 0; i < 96; ++i) {
-      const int t = i < 4 ? edges[i] : int(random() % A::tokens), h = random() % A::heads;
+      const int t = i < 4 ? edges[i] : int(random() % A::tokens), h = random() % A::heads,
+                keyHead = h / (A::heads / A::keyHeads);
       queries.push_back({h, t, mask.first[t], mask.last[t] + 1});
       const auto from = std::lower_bound(mask.last.begin(), mask.last.end(), t),
                  to = std::upper_bound(mask.first.begin(), mask.first.end(), t);
-      keys.push_back({h, t, int(from - mask.last.begin()), int(to - mask.first.begin())});
+      keys.push_back({keyHead, t, int(from - mask.last.begin()), int(to - mask.first.begin())});
     }
     prepared = false;
+    gradients.clear();
   }
 
   void test(const Variant &variant) {
@@ -333,7 +357,7 @@ public:
     const int D = A::headSize, valueD = A::valueSize;
     const std::vector<double> ofQueries = expected<true>(queries), ofKeys = expected<false>(keys);
     auto compare = [&](const char *name, void *actual, const std::vector<Sample> &samples,
-                       const std::vector<double> &wanted, bool ofValues) {
+                       const std::vector<double> &wanted, bool ofValues, int heads) {
       std::vector<uint16_t> rows(elements);
       CHECK(cudaMemcpy(rows.data(), actual, elements * 2, cudaMemcpyDeviceToHost));
       Difference difference;
@@ -342,13 +366,13 @@ public:
         const int size = ofValues ? valueD : D;
         for (int d = 0; d < size; ++d)
           row.push_back(
-              decode(rows[((long long)samples[i].token * A::heads + samples[i].head) * size + d]));
+              decode(rows[((long long)samples[i].token * heads + samples[i].head) * size + d]));
         difference.add(row, &wanted[i * (valueD + D + 1) + (ofValues ? 0 : valueD)]);
       }
       judge(name, difference);
     };
     if (variant.part == Part::Forward) {
-      compare("y", a.y, queries, ofQueries, true);
+      compare("y", a.y, queries, ofQueries, true, A::heads);
       std::vector<float> lse(statistics);
       CHECK(cudaMemcpy(lse.data(), a.lse, statistics * 4, cudaMemcpyDeviceToHost));
       Difference difference;
@@ -358,15 +382,20 @@ public:
       judge("lse", difference, 1e-5, 1e-4); // f32
     }
     if (variant.part == Part::Backward) {
-      compare("dq", a.dq, queries, ofQueries, false);
-      compare("dk", a.dk, keys, ofKeys, false);
-      compare("dv", a.dv, keys, ofKeys, true);
+      compare("dq", a.dq, queries, ofQueries, false, A::heads);
+      compare("dk", a.dk, keys, ofKeys, false, A::keyHeads);
+      compare("dv", a.dv, keys, ofKeys, true, A::keyHeads);
     }
-    // The same bits again.
+    // The same bits again, and of gradients in every form.
     std::vector<uint16_t> before = bits(variant), after = (launch(variant), bits(variant));
-    const bool same = before == after;
+    bool same = before == after;
+    if (variant.part == Part::Backward) {
+      if (gradients.empty())
+        gradients = after;
+      same &= gradients == after;
+    }
     allRight &= same;
-    std::printf("%s\n", same ? "" : "  NOT THE SAME BITS AGAIN");
+    std::printf("%s\n", same ? "" : "  NOT THE SAME BITS");
   }
 
   void time(const Variant &variant) {
@@ -392,11 +421,15 @@ private:
                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                variant.launch.sharedBytes));
     if (variant.boxKeys > 0) {
-      constexpr int row = A::heads * A::headSize, valueRow = A::heads * A::valueSize;
-      a.maps[0] = mapOf(a.q, A::tokens, row, variant.boxQueries);
-      a.maps[1] = mapOf(a.k, A::tokens, row, variant.boxKeys);
-      a.maps[2] = mapOf(a.v, A::tokens, valueRow, variant.boxKeys);
-      a.maps[3] = mapOf(a.dy, A::tokens, valueRow, variant.boxKeys);
+      constexpr int row = A::heads * A::headSize, keyRow = A::keyHeads * A::headSize,
+                    valueRow = A::keyHeads * A::valueSize, resultRow = A::heads * A::valueSize;
+      if (mapped != variant.kernel) { // else their making is timed too
+        a.maps[0] = mapOf(a.q, A::tokens, row, variant.boxQueries);
+        a.maps[1] = mapOf(a.k, A::tokens, keyRow, variant.boxKeys);
+        a.maps[2] = mapOf(a.v, A::tokens, valueRow, variant.boxKeys);
+        a.maps[3] = mapOf(a.dy, A::tokens, resultRow, variant.boxKeys);
+        mapped = variant.kernel;
+      }
       CHECK(cudaMemsetAsync(a.tickets, 0, sizeof(int)));
     }
     variant.kernel<<<unsigned(variant.launch.iterations), variant.launch.threads,
@@ -423,7 +456,8 @@ private:
     const size_t count = samples.size() * (A::headSize + A::valueSize + 1);
     int longest = 0;
     for (const Sample &sample : samples)
-      longest = std::max(longest, sample.to - sample.from);
+      longest =
+          std::max(longest, (ofQueries ? 1 : A::heads / A::keyHeads) * (sample.to - sample.from));
     auto *places = allocate<Sample>(samples.size());
     auto *results = allocate<double>(count);
     CHECK(cudaMemcpy(places, samples.data(), samples.size() * sizeof(Sample),
@@ -443,7 +477,9 @@ private:
   Arguments a{};
   Mask mask;
   std::vector<Sample> queries, keys;
+  std::vector<uint16_t> gradients; ///< bits of them with the mask
   bool prepared = false;
+  void (*mapped)(Arguments) = nullptr; ///< whose maps there are
 };
 
 /// At a shape that is a multiple of nothing.
@@ -454,20 +490,25 @@ template <class A> void oddCase(const char *name) {
     odd.test(variant);
 }
 
-/// At 8k causal, then the times with documents and windows of so many blocks.
-template <class A> void largeCase(const char *name, std::initializer_list<int> windows) {
+/// Causal in rows of so many tokens, then the times of shorter ones, and with documents and windows
+/// of so many blocks.
+template <class A>
+void largeCase(std::initializer_list<int> rows, std::initializer_list<int> windows) {
   Case<A> large;
-  large.use(name, Mask::make(A::tokens, 8192, 1 << 20, 1));
-  for (const Variant &variant : variants<A>())
-    large.test(variant);
-  for (const Variant &variant : variants<A>())
-    large.time(variant);
-  for (int window : windows) {
-    large.use(("documents, window of " + std::to_string(window)).c_str(),
-              Mask::make(A::tokens, 0, window, 1));
+  bool isTested = false;
+  auto run = [&](const std::string &name, int row, int window) {
+    large.use(name.c_str(), Mask::make(A::tokens, row, window, 1));
+    for (const Variant &variant : variants<A>())
+      if (!isTested)
+        large.test(variant);
+    isTested = true;
     for (const Variant &variant : variants<A>())
       large.time(variant);
-  }
+  };
+  for (int row : rows)
+    run("causal rows of " + std::to_string(row), row, 1 << 20);
+  for (int window : windows)
+    run("documents, window of " + std::to_string(window), 0, window);
 }
 
 } // namespace
@@ -476,8 +517,8 @@ int main(int argc, char **argv) {
   if (const std::optional<int> status = nano::helpOnly(
           argc, argv,
           "AttentionCudaBench: the attention templates on GPU 0 against a reference in doubles,\n"
-          "then TFLOP/s at 8k causal and with gpt124m's masks. Exit status 1 when a result is\n"
-          "wrong. Takes no options."))
+          "then TFLOP/s in causal rows and with gpt124m's masks, of the gradients without and\n"
+          "with tickets. Exit status 1 when a result is wrong. Takes no options."))
     return *status;
   describeDevice();
   oddCase<Attention<1333, 3, 128, false, 7>>("odd");
@@ -489,17 +530,19 @@ int main(int argc, char **argv) {
   oddCase<Attention<1333, 3, 128, false, 7, 64>>("odd");
   oddCase<Attention<1333, 3, 192, false, 7, 64>>("odd");
   oddCase<Attention<1333, 3, 96, false, 7>>("odd");
+  oddCase<Attention<1333, 6, 128, false, 7, 128, 2>>("odd, shared keys");
   oddCase<Attention<777, 4, 48, true, 5, 80>>("odd, soft cap");
   oddCase<Attention<777, 2, 256, false, 7>>("odd");
   oddCase<Attention<777, 2, 256, true>>("odd, soft cap");
-  largeCase<Attention<49152, 6, 128>>("8k causal", {14, 7, 2, 1});
-  largeCase<Attention<49152, 12, 64>>("8k causal", {7});
-  largeCase<Attention<16384, 16, 192, false, 132, 128>>("8k causal", {});
-  largeCase<Attention<16384, 16, 192>>("8k causal, values filled up", {});
-  largeCase<Attention<16384, 16, 64, false, 132, 128>>("8k causal", {});
-  largeCase<Attention<16384, 16, 128>>("8k causal, keys filled up", {});
-  largeCase<Attention<16384, 16, 96>>("8k causal", {});
-  largeCase<Attention<16384, 8, 256>>("8k causal", {});
-  largeCase<Attention<16384, 8, 256, true>>("8k causal, soft cap", {});
+  largeCase<Attention<49152, 6, 128>>({8192, 1024, 512}, {14, 7, 2, 1});
+  largeCase<Attention<49152, 12, 64>>({8192, 2048, 1024, 512}, {7});
+  largeCase<Attention<32768, 8, 128, false, 132, 128, 2>>({2048, 512}, {});
+  largeCase<Attention<16384, 16, 192, false, 132, 128>>({8192}, {});
+  largeCase<Attention<16384, 16, 192>>({8192}, {}); // values filled up
+  largeCase<Attention<16384, 16, 64, false, 132, 128>>({8192}, {});
+  largeCase<Attention<16384, 16, 128>>({8192}, {}); // keys filled up
+  largeCase<Attention<16384, 16, 96>>({8192, 512}, {});
+  largeCase<Attention<16384, 8, 256>>({8192}, {});
+  largeCase<Attention<16384, 8, 256, true>>({8192}, {});
   return conclude();
 }

@@ -60,6 +60,11 @@
 // matrix whose rows hold all heads of a token. Keys and values behind those that a block's queries
 // see may then be read with them; their weights are 0.
 //
+// Gradients in seven products whose struct says
+//     static constexpr bool hasTickets = true;
+// have x.tickets, too, and a block for each multiprocessor, which takes one block of queries or of
+// keys after the other (nano_attention_tickets.h).
+//
 // The gradients of long rows come in five products instead of seven (attentionInChain): then the
 // call is attentionBackwardInChain, with x.partial and x.counts and a launch of
 // attentionChainLaunch(shape).
@@ -108,6 +113,7 @@ template <class A, int dqCount = 1, int dkCount = 1, int dvCount = 1> struct Att
   HeadView<Element> dq[dqCount > 0 ? dqCount : 1], dk[dkCount > 0 ? dkCount : 1],
       dv[dvCount > 0 ? dvCount : 1];
   const TensorMap *maps = nullptr; ///< with A::hasMaps, of q, k, v and dy
+  int32_t *tickets = nullptr;      ///< with A::hasTickets, zero before the launch
   // Of attentionBackwardInChain, with units of attentionChainUnits(shape).
   float *partial = nullptr;  ///< sums for dq: 64 · 64 a unit
   int32_t *counts = nullptr; ///< zeros: one, and one a unit
@@ -129,12 +135,22 @@ constexpr bool attentionHasMaps = []() -> bool {
   return false;
 }();
 
+/// A::hasTickets, where the struct has it: the gradients have tickets.
+template <class A>
+constexpr bool attentionHasTickets = []() -> bool {
+  if constexpr (requires { A::hasTickets; })
+    return A::hasTickets;
+  return false;
+}();
+
 template <class A>
 constexpr AttentionShape attentionShapeOf =
-    AttentionShape{A::tokens,         A::heads,           A::keyHeads,
-                   A::headSize,       A::valueSize,       sizeof(typename A::Element) == 2,
-                   A::vectorRows,     A::hasScore,        A::multiprocessors,
-                   attentionTiles<A>, attentionHasMaps<A>};
+    AttentionShape{A::tokens,           A::heads,
+                   A::keyHeads,         A::headSize,
+                   A::valueSize,        sizeof(typename A::Element) == 2,
+                   A::vectorRows,       A::hasScore,
+                   A::multiprocessors,  attentionTiles<A>,
+                   attentionHasMaps<A>, attentionHasTickets<A>};
 
 /// Heads of queries that share a head of keys: head h of queries has keys of head h / sharing.
 template <class A> constexpr int sharing = A::heads / A::keyHeads;
@@ -172,6 +188,7 @@ NANO_DEVICE int countBelow(const TokenView &view, int count, int bound) {
 #include "nano_attention_hopper.h"
 #include "nano_attention_plain.h"
 #include "nano_attention_runs.h"
+#include "nano_attention_tickets.h"
 
 namespace nano {
 
@@ -191,12 +208,14 @@ NANO_DEVICE void attentionForward(long long iteration,
     plain::attentionForward<A>(iteration, x);
 }
 
-/// dq of one block of queries, or dk and dv of one block of keys: iteration i of
-/// attentionGradLaunch's. All threads of the block call it.
+/// dq of one block of queries, or dk and dv of one block of keys, or of several by tickets:
+/// iteration i of attentionGradLaunch's. All threads of the block call it.
 template <class A, int dqCount, int dkCount, int dvCount>
 NANO_DEVICE void attentionBackward(long long iteration,
                                    const AttentionGradOperands<A, dqCount, dkCount, dvCount> &x) {
-  if constexpr (attentionOnTensorCores(attentionShapeOf<A>))
+  if constexpr (attentionHasTickets<A>)
+    tickets::attentionGrads<A, typename AttentionTilesOf<A>::GradsByTickets>(int(iteration), x);
+  else if constexpr (attentionOnTensorCores(attentionShapeOf<A>))
     hopper::attentionGrads<A, typename AttentionTilesOf<A>::Grads>(iteration, x);
   else
     plain::attentionBackward<A>(iteration, x);

@@ -37,9 +37,9 @@ NANO_DEVICE void loadBoxes(uint8_t *tile, const TensorMap &map, const View &x, i
 }
 
 /// Two barriers a stage: full is waited for by those who compute, empty by those who copy. And one
-/// of the rows, where they come by a tensor map.
-template <int stages> struct Barriers {
-  Mbarrier full[stages], empty[stages], rows;
+/// of each slot of rows, where they come by a tensor map.
+template <int stages, int slots = 1> struct Barriers {
+  Mbarrier full[stages], empty[stages], rows[slots];
 
   /// `copying`: threads that fill a stage.
   NANO_DEVICE void init(int copying) {
@@ -48,7 +48,8 @@ template <int stages> struct Barriers {
         mbarrierInit(&full[i], copying);
         mbarrierInit(&empty[i], computingWarpgroups * warpgroupThreads);
       }
-      mbarrierInit(&rows, 1);
+      for (int i = 0; i < slots; ++i)
+        mbarrierInit(&rows[i], 1);
       fenceMbarrierInit();
     }
     syncThreads();
@@ -60,6 +61,12 @@ template <int stages> struct Barriers {
     mbarrierWait(&full[tile % stages], uint32_t(tile / stages) & 1);
   }
 
+  /// Waits until those who compute have finished with the tile that was in this one's stage before.
+  NANO_DEVICE void waitEmpty(int tile) {
+    if (tile >= stages)
+      mbarrierWait(&empty[tile % stages], uint32_t(tile / stages - 1) & 1);
+  }
+
   /// Makes `count` tiles by load(tile, stage), which starts a thread's copies: one tile more than
   /// those that are known to have come is on its way (none when there are but two stages, because
   /// the release of a tile takes the next one).
@@ -67,8 +74,7 @@ template <int stages> struct Barriers {
     constexpr int ahead = stages > 2 ? 1 : 0;
     int arrived = 0;
     for (int tile = 0; tile < count; ++tile) {
-      if (tile >= stages)
-        mbarrierWait(&empty[tile % stages], uint32_t(tile / stages - 1) & 1);
+      waitEmpty(tile);
       load(tile, tile % stages);
       copyAsyncCommit();
       if (tile < ahead)
@@ -150,19 +156,23 @@ template <int columns> struct QueryColumns {
   }
 };
 
-/// Shared memory of a block: two tiles of rows, the stages' two tiles of columns each, the
-/// barriers, and what belongs to each stage's queries.
+/// Shared memory of a block: the slots' two tiles of rows and the stages' two tiles of columns
+/// each, the barriers, and what belongs to each stage's queries.
 template <class Tiles, int size, int valueSize> struct Shared {
   using RowTile = Tile<Tiles::rows, size>;
   using ColumnTile = Tile<Tiles::columns, size>;
   static constexpr int rowBytes = RowTile::bytes + Tile<Tiles::rows, valueSize>::bytes,
                        stageBytes = ColumnTile::bytes + Tile<Tiles::columns, valueSize>::bytes;
-  static NANO_DEVICE uint8_t *rows(int i) { return dynamicShared<uint8_t>(i * RowTile::bytes); }
-  static NANO_DEVICE uint8_t *columns(int stage, int i) {
-    return dynamicShared<uint8_t>(rowBytes + stage * stageBytes + i * ColumnTile::bytes);
+  using AllBarriers = Barriers<Tiles::stages, Tiles::slots>;
+  static NANO_DEVICE uint8_t *rows(int i, int slot = 0) {
+    return dynamicShared<uint8_t>(slot * rowBytes + i * RowTile::bytes);
   }
-  static NANO_DEVICE Barriers<Tiles::stages> &barriers() {
-    return *reinterpret_cast<Barriers<Tiles::stages> *>(columns(Tiles::stages, 0));
+  static NANO_DEVICE uint8_t *columns(int stage, int i) {
+    return dynamicShared<uint8_t>(Tiles::slots * rowBytes + stage * stageBytes +
+                                  i * ColumnTile::bytes);
+  }
+  static NANO_DEVICE AllBarriers &barriers() {
+    return *reinterpret_cast<AllBarriers *>(columns(Tiles::stages, 0));
   }
   static NANO_DEVICE QueryColumns<Tiles::columns> &queries(int stage) {
     return reinterpret_cast<QueryColumns<Tiles::columns> *>(&barriers() + 1)[stage];
@@ -179,6 +189,7 @@ template <> struct OwnRows<true> {
   int first[2], last[2];
   int firstOfFirst, firstOfLast, lastOfFirst, lastOfLast;
 
+  OwnRows() = default;
   /// Of the warpgroup's rows from query `begin` on; `warpRow`: the warp's first one among them.
   template <class Operands>
   NANO_DEVICE OwnRows(const Operands &x, int head, int tokens, int begin, int warpRow,
@@ -199,28 +210,38 @@ template <> struct OwnRows<true> {
   }
 };
 
+/// A thread that computes: its warpgroup's first row and its warp's.
+struct Computing {
+  Lane lane;
+  int groupRow = shuffle(lane.warp, 0) / 4 * warpgroupRows, warpRow = lane.warp * 16;
+};
+
 /// What a block computes: dq; dk and dv, or one of them.
 enum class Grads { Queries, KeysAndValues, Keys, Values };
 
 /// dq of a block of queries of a head, or dk, dv or both of a block of keys of a head: rows of
 /// tiles are the block's own (q and dy, or k and v), columns tokens of the other kind, those of one
 /// head of queries after the other.
-template <class A, class Tiles, Grads grads, class Operands>
-NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
-  constexpr int size = A::headSize, valueSize = A::valueSize, tokens = A::tokens,
-                rows = Tiles::rows, columns = Tiles::columns;
-  constexpr bool ofQueries = grads == Grads::Queries, ofScores = grads != Grads::Values,
-                 ofValues = grads == Grads::Values || grads == Grads::KeysAndValues;
-  constexpr int sumColumns = ofScores ? attentionTileSize(size) : 0,
-                valueColumns = ofValues ? attentionTileSize(valueSize) : 0;
-  constexpr bool many = ofScores && ofValues && sumColumns + valueColumns > 192;
-  constexpr int columnHeads = ofQueries ? 1 : sharing<A>; // heads that columns are of
-  const int firstColumnHead = ofQueries ? head / sharing<A> : head * sharing<A>;
+template <class A, class Tiles, Grads grads> struct Gradient {
+  static constexpr int size = A::headSize, valueSize = A::valueSize, tokens = A::tokens,
+                       rows = Tiles::rows, columns = Tiles::columns;
+  static constexpr bool ofQueries = grads == Grads::Queries, ofScores = grads != Grads::Values,
+                        ofValues = grads == Grads::Values || grads == Grads::KeysAndValues;
+  static constexpr int sumColumns = ofScores ? attentionTileSize(size) : 0,
+                       valueColumns = ofValues ? attentionTileSize(valueSize) : 0;
+  static constexpr bool many = ofScores && ofValues && sumColumns + valueColumns > 192;
+  static constexpr int columnHeads = ofQueries ? 1 : sharing<A>; // heads that columns are of
   using S = Shared<Tiles, size, valueSize>;
-  auto &barriers = S::barriers();
-  const int begin = block * rows, end = smaller(begin + rows, tokens);
-  int from, to;
-  auto findColumns = [&] {
+
+  static NANO_DEVICE int firstColumnHead(int head) {
+    return ofQueries ? head / sharing<A> : head * sharing<A>;
+  }
+  /// Blocks of columns that are of tokens from … to − 1.
+  static NANO_DEVICE int blocksOf(int from, int to) { return divideUp(to - from, columns); }
+  /// Tokens `from` … `to` − 1 that columns are of for rows begin … end − 1, by a warp. Returns
+  /// their blocks.
+  template <class Operands>
+  static NANO_DEVICE int findColumns(const Operands &x, int begin, int end, int &from, int &to) {
     if constexpr (ofQueries) {
       from = larger(x.first[begin], 0);
       to = x.last[end - 1] + 1;
@@ -229,86 +250,76 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
       from = countBelow(x.last, tokens, begin, begin - 31, 1);
       to = countBelow(x.first, tokens, end, end - 1, 33);
     }
-    return divideUp(to - from, columns);
-  };
-  barriers.init(attentionHasMaps<A> ? 32 : warpgroupThreads);
-
-  if (warpIndex() / 4 == computingWarpgroups) {
-    decreaseRegisters<copyRegisters<many>>();
-    if constexpr (attentionHasMaps<A>) {
-      const int count = findColumns();
-      // A stage is always filled by the same warp.
-      const int warp = warpIndex() % 4;
-      const TensorMap *const maps = x.maps;
-      if (warp == 0 && laneIndex() == 0) {
-        mbarrierArriveExpect(&barriers.rows, ofScores ? S::rowBytes : S::RowTile::bytes);
-        loadBoxes<rows, size, boxRows<A>>(S::rows(0), maps[ofQueries ? 0 : 1],
-                                          ofQueries ? x.q : x.k, head, begin, barriers.rows);
-        if constexpr (ofScores)
-          loadBoxes<rows, valueSize, boxRows<A>>(S::rows(1), maps[ofQueries ? 3 : 2],
-                                                 ofQueries ? x.dy : x.v, head, begin,
-                                                 barriers.rows);
-      }
-#pragma unroll 1
-      for (int tile = 0; tile < columnHeads * count; ++tile) {
-        const int stage = tile % Tiles::stages;
-        if (stage % 4 != warp)
-          continue;
-        const int columnHead = firstColumnHead + (columnHeads > 1 ? tile / count : 0),
-                  column = from + (columnHeads > 1 ? tile % count : tile) * columns;
-        Mbarrier &full = barriers.full[stage];
-        if (tile >= Tiles::stages)
-          mbarrierWait(&barriers.empty[stage], uint32_t(tile / Tiles::stages - 1) & 1);
-        if (laneIndex() == 0) {
-          mbarrierExpect(&full, S::stageBytes);
-          loadBoxes<columns, size, boxRows<A>>(S::columns(stage, 0), maps[ofQueries ? 1 : 0],
-                                               ofQueries ? x.k : x.q, columnHead, column, full);
-          loadBoxes<columns, valueSize, boxRows<A>>(S::columns(stage, 1), maps[ofQueries ? 2 : 3],
-                                                    ofQueries ? x.v : x.dy, columnHead, column,
-                                                    full);
-        }
-        if constexpr (!ofQueries)
-#pragma unroll 1
-          for (int i = laneIndex(); i < columns; i += 32)
-            S::queries(stage).template load<rows>(x, columnHead, column, to, begin, i);
-        mbarrierArrive(&full);
-      }
-      return;
-    }
-    const int thread = threadIdx.x % warpgroupThreads;
-    mma::loadTile<rows, size, warpgroupThreads>(S::rows(0), ofQueries ? x.q : x.k, head, begin, end,
-                                                thread);
-    if constexpr (ofScores)
-      mma::loadTile<rows, valueSize, warpgroupThreads>(S::rows(1), ofQueries ? x.dy : x.v, head,
-                                                       begin, end, thread);
-    const int count = findColumns();
-    int columnHead = firstColumnHead, column = from;
-    barriers.produce(columnHeads * count, [&](int, int stage) {
-      mma::loadTile<columns, size, warpgroupThreads>(S::columns(stage, 0), ofQueries ? x.k : x.q,
-                                                     columnHead, column, to, thread);
-      mma::loadTile<columns, valueSize, warpgroupThreads>(
-          S::columns(stage, 1), ofQueries ? x.v : x.dy, columnHead, column, to, thread);
-      if (!ofQueries && thread < columns)
-        S::queries(stage).template load<rows>(x, columnHead, column, to, begin, thread);
-      column += columns;
-      if (columnHeads > 1 && column >= to) {
-        column = from;
-        ++columnHead;
-      }
-    });
-    if (count == 0) {
-      copyAsyncCommit();
-      copyAsyncWait<0>();
-      barrierSync(3, Tiles::threads);
-    }
-    return;
+    return blocksOf(from, to);
   }
+  /// Starts copying rows to a slot by tensor maps, by a thread.
+  template <class Operands>
+  static NANO_DEVICE void startRows(const Operands &x, int head, int begin, int slot);
+  /// Starts copying a tile of columns to a stage by tensor maps, by a thread.
+  template <class Operands>
+  static NANO_DEVICE void startColumns(const Operands &x, int columnHead, int column, int stage);
+  /// Reads what belongs to a tile's queries, where these are columns, by a warp.
+  template <class Operands>
+  static NANO_DEVICE void readQueries(const Operands &x, int columnHead, int column, int to,
+                                      int begin, int stage) {
+    if constexpr (!ofQueries)
+#pragma unroll 1
+      for (int i = laneIndex(); i < columns; i += 32)
+        S::queries(stage).template load<rows>(x, columnHead, column, to, begin, i);
+  }
+  /// What a computing thread knows of its own rows.
+  template <class Operands>
+  static NANO_DEVICE OwnRows<ofQueries> ownRows(const Operands &x, int head, int begin,
+                                                const Computing &thread) {
+    return OwnRows<ofQueries>(x, head, int(tokens), begin + thread.groupRow,
+                              thread.warpRow - thread.groupRow, thread.lane);
+  }
+  /// Computes the block that where() tells, whose rows are in a slot, by a computing thread;
+  /// `passed`: tiles of columns before its own. Calls beforeStoring() when everything is computed.
+  template <class Operands, class Where, class BeforeStoring>
+  static NANO_DEVICE void compute(const Operands &x, Where where, int from, int columnBlocks,
+                                  const Computing &thread, OwnRows<ofQueries> own, int slot,
+                                  uint32_t parity, int passed, BeforeStoring beforeStoring);
+};
+/// A block of rows: its first token and its head.
+struct Rows {
+  int begin, head;
+};
 
-  increaseRegisters<computeRegisters<many>>();
-  const int columnBlocks = findColumns(), count = columnHeads * columnBlocks;
-  const Lane lane;
-  const int groupRow = shuffle(lane.warp, 0) / 4 * warpgroupRows, warpRow = lane.warp * 16;
-  const OwnRows<ofQueries> own(x, head, tokens, begin + groupRow, warpRow - groupRow, lane);
+template <class A, class Tiles, Grads grads>
+template <class Operands>
+NANO_DEVICE void Gradient<A, Tiles, grads>::startRows(const Operands &x, int head, int begin,
+                                                      int slot) {
+  Mbarrier &come = S::barriers().rows[slot];
+  mbarrierArriveExpect(&come, ofScores ? S::rowBytes : S::RowTile::bytes);
+  loadBoxes<rows, size, boxRows<A>>(S::rows(0, slot), x.maps[ofQueries ? 0 : 1],
+                                    ofQueries ? x.q : x.k, head, begin, come);
+  if constexpr (ofScores)
+    loadBoxes<rows, valueSize, boxRows<A>>(S::rows(1, slot), x.maps[ofQueries ? 3 : 2],
+                                           ofQueries ? x.dy : x.v, head, begin, come);
+}
+
+template <class A, class Tiles, Grads grads>
+template <class Operands>
+NANO_DEVICE void Gradient<A, Tiles, grads>::startColumns(const Operands &x, int columnHead,
+                                                         int column, int stage) {
+  Mbarrier &full = S::barriers().full[stage];
+  loadBoxes<columns, size, boxRows<A>>(S::columns(stage, 0), x.maps[ofQueries ? 1 : 0],
+                                       ofQueries ? x.k : x.q, columnHead, column, full);
+  loadBoxes<columns, valueSize, boxRows<A>>(S::columns(stage, 1), x.maps[ofQueries ? 2 : 3],
+                                            ofQueries ? x.v : x.dy, columnHead, column, full);
+}
+
+template <class A, class Tiles, Grads grads>
+template <class Operands, class Where, class BeforeStoring>
+NANO_DEVICE void
+Gradient<A, Tiles, grads>::compute(const Operands &x, Where where, int from, int columnBlocks,
+                                   const Computing &thread, OwnRows<ofQueries> own, int slot,
+                                   uint32_t parity, int passed, BeforeStoring beforeStoring) {
+  auto &barriers = S::barriers();
+  const int count = columnHeads * columnBlocks;
+  const Lane &lane = thread.lane;
+  const int groupRow = thread.groupRow, warpRow = thread.warpRow;
   constexpr int least = 8; // of what is not computed
   float sums[1][(ofScores ? sumColumns : least) / 8]
             [4] = {},
@@ -317,15 +328,14 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   uint32_t weights[columns / 16][4], gradients[columns / 16][4];
   int pending = -1; // of queries: the stage whose last products have not been waited for
   if constexpr (attentionHasMaps<A>)
-    mbarrierWait(&barriers.rows, 0);
+    mbarrierWait(&barriers.rows[slot], parity);
 
 #pragma unroll 1
   for (int tile = 0; tile < count; ++tile) {
-    const int stage = tile % Tiles::stages,
-              column = from + (columnHeads > 1 ? tile % columnBlocks : tile) * columns,
-              queryHead = ofQueries ? head : firstColumnHead + tile / columnBlocks;
+    const int stage = (passed + tile) % Tiles::stages,
+              column = from + (columnHeads > 1 ? tile % columnBlocks : tile) * columns;
     const auto &queries = S::queries(stage);
-    barriers.waitFull(tile);
+    barriers.waitFull(passed + tile);
     // Whether some of the warpgroup's rows meet some of the columns, and all of them all.
     bool meet, contain;
     if constexpr (ofQueries) {
@@ -350,10 +360,11 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
     if constexpr (ofScores)
       warpgroupRegisters(flat(products));
     warpgroupFence();
-    multiply<size, rows, columns>(scores, S::rows(0), groupRow, S::columns(stage, 0));
+    multiply<size, rows, columns>(scores, S::rows(0, slot), groupRow, S::columns(stage, 0));
     warpgroupCommit();
     if constexpr (ofScores) {
-      multiply<valueSize, rows, columns>(products, S::rows(1), groupRow, S::columns(stage, 1));
+      multiply<valueSize, rows, columns>(products, S::rows(1, slot), groupRow,
+                                         S::columns(stage, 1));
       warpgroupCommit();
     }
     warpgroupWait<ofScores ? 1 : 0>();
@@ -362,6 +373,8 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
       barriers.release(pending);
     pending = stage;
 
+    const auto [begin, head] = where(); // for the score function
+    const int queryHead = ofQueries ? head : firstColumnHead(head) + tile / columnBlocks;
     // Of an element: what belongs to its query, and whether that sees its key.
     auto logarithm = [&](Place at) {
       if constexpr (ofQueries)
@@ -451,65 +464,145 @@ NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
   mma::forElements(sums, lane, [&](float &sum, Place) { sum *= A::scale; });
   if (count == 0 && !attentionHasMaps<A>)
     barrierSync(3, Tiles::threads); // the rows have come, over which the results are written
+  const auto [begin, head] = where();
+  const int end = smaller(begin + rows, tokens);
+  beforeStoring();
   barrierSync(1 + lane.warp / 4, warpgroupThreads); // all warps have read the rows
   if constexpr (ofQueries)
-    mma::storeTile<size, rows, Operands::dqPlaces>(sums, lane, S::rows(0), warpRow, x.dq, head,
-                                                   begin, end);
+    mma::storeTile<size, rows, Operands::dqPlaces>(sums, lane, S::rows(0, slot), warpRow, x.dq,
+                                                   head, begin, end);
   else if constexpr (ofScores)
-    mma::storeTile<size, rows, Operands::dkPlaces>(sums, lane, S::rows(0), warpRow, x.dk, head,
-                                                   begin, end);
+    mma::storeTile<size, rows, Operands::dkPlaces>(sums, lane, S::rows(0, slot), warpRow, x.dk,
+                                                   head, begin, end);
   if constexpr (ofValues)
-    mma::storeTile<valueSize, rows, Operands::dvPlaces>(valueSums, lane, S::rows(1), warpRow, x.dv,
-                                                        head, begin, end);
+    mma::storeTile<valueSize, rows, Operands::dvPlaces>(valueSums, lane, S::rows(1, slot), warpRow,
+                                                        x.dv, head, begin, end);
 }
 
-/// dq. Iteration i: block of queries i / H, head i mod H.
-template <class A, class Tiles, class Operands>
-NANO_DEVICE void attentionQueryGrad(int iteration, const Operands &x) {
-  attentionGrad<A, Tiles, Grads::Queries>(iteration / A::heads, iteration % A::heads, x);
+/// Everything of one block, of which a head and its number there are given.
+template <class A, class Tiles, Grads grads, class Operands>
+NANO_DEVICE void attentionGrad(int block, int head, const Operands &x) {
+  using G = Gradient<A, Tiles, grads>;
+  using S = typename G::S;
+  constexpr int size = A::headSize, valueSize = A::valueSize, rows = Tiles::rows,
+                columns = Tiles::columns, columnHeads = G::columnHeads;
+  constexpr bool ofQueries = G::ofQueries, ofScores = G::ofScores;
+  auto &barriers = S::barriers();
+  const int begin = block * rows, end = smaller(begin + rows, A::tokens);
+  int from, to;
+  barriers.init(attentionHasMaps<A> ? 32 : warpgroupThreads);
+
+  if (warpIndex() / 4 == computingWarpgroups) {
+    decreaseRegisters<copyRegisters<G::many>>();
+    if constexpr (attentionHasMaps<A>) {
+      const int count = G::findColumns(x, begin, end, from, to);
+      const int warp = warpIndex() % 4;
+      if (warp == 0 && laneIndex() == 0)
+        G::startRows(x, head, begin, 0);
+      // A stage is always filled by the same warp.
+#pragma unroll 1
+      for (int tile = 0; tile < columnHeads * count; ++tile) {
+        const int stage = tile % Tiles::stages;
+        if (stage % 4 != warp)
+          continue;
+        const int columnHead = G::firstColumnHead(head) + (columnHeads > 1 ? tile / count : 0),
+                  column = from + (columnHeads > 1 ? tile % count : tile) * columns;
+        barriers.waitEmpty(tile);
+        if (laneIndex() == 0) {
+          mbarrierExpect(&barriers.full[stage], S::stageBytes);
+          G::startColumns(x, columnHead, column, stage);
+        }
+        G::readQueries(x, columnHead, column, to, begin, stage);
+        mbarrierArrive(&barriers.full[stage]);
+      }
+      return;
+    }
+    const int thread = threadIdx.x % warpgroupThreads;
+    mma::loadTile<rows, size, warpgroupThreads>(S::rows(0), ofQueries ? x.q : x.k, head, begin, end,
+                                                thread);
+    if constexpr (ofScores)
+      mma::loadTile<rows, valueSize, warpgroupThreads>(S::rows(1), ofQueries ? x.dy : x.v, head,
+                                                       begin, end, thread);
+    const int count = G::findColumns(x, begin, end, from, to);
+    int columnHead = G::firstColumnHead(head), column = from;
+    barriers.produce(columnHeads * count, [&](int, int stage) {
+      mma::loadTile<columns, size, warpgroupThreads>(S::columns(stage, 0), ofQueries ? x.k : x.q,
+                                                     columnHead, column, to, thread);
+      mma::loadTile<columns, valueSize, warpgroupThreads>(
+          S::columns(stage, 1), ofQueries ? x.v : x.dy, columnHead, column, to, thread);
+      if (!ofQueries && thread < columns)
+        S::queries(stage).template load<rows>(x, columnHead, column, to, begin, thread);
+      column += columns;
+      if (columnHeads > 1 && column >= to) {
+        column = from;
+        ++columnHead;
+      }
+    });
+    if (count == 0) {
+      copyAsyncCommit();
+      copyAsyncWait<0>();
+      barrierSync(3, Tiles::threads);
+    }
+    return;
+  }
+
+  increaseRegisters<computeRegisters<G::many>>();
+  const int columnBlocks = G::findColumns(x, begin, end, from, to);
+  const Computing thread;
+  G::compute(
+      x, [&] { return Rows{begin, head}; }, from, columnBlocks, thread,
+      G::ownRows(x, head, begin, thread), 0, 0, 0, [] {});
 }
 
-/// dk and dv. Iteration i: block of keys i / Hk, head i mod Hk; where dk and dv are split first dk
-/// and then dv of that. Its queries are those of one head after the other. Those that see one of
-/// the keys are contiguous: with last ≥ the first key and first ≤ the last one.
-template <class A, class Tiles, class Operands>
-NANO_DEVICE void attentionKeyGrad(int iteration, const Operands &x) {
+/// body(Grads of iteration i, its block, its head) for dk and dv: block of keys i / Hk, head i mod
+/// Hk; where they are split first dk and then dv of that. Its queries are those of one head after
+/// the other. Those that see one of the keys are contiguous: with last ≥ the first key and first ≤
+/// the last one.
+template <class A, class Body> NANO_DEVICE void keyUnit(int iteration, Body body) {
   if constexpr (attentionSplitsKeys(A::headSize, A::valueSize)) {
     const int unit = iteration / 2;
     if (iteration % 2 == 0)
-      attentionGrad<A, Tiles, Grads::Keys>(unit / A::keyHeads, unit % A::keyHeads, x);
+      body.template operator()<Grads::Keys>(unit / A::keyHeads, unit % A::keyHeads);
     else
-      attentionGrad<A, Tiles, Grads::Values>(unit / A::keyHeads, unit % A::keyHeads, x);
+      body.template operator()<Grads::Values>(unit / A::keyHeads, unit % A::keyHeads);
   } else {
-    attentionGrad<A, Tiles, Grads::KeysAndValues>(iteration / A::keyHeads, iteration % A::keyHeads,
-                                                  x);
+    body.template operator()<Grads::KeysAndValues>(iteration / A::keyHeads,
+                                                   iteration % A::keyHeads);
   }
 }
 
-/// Both. A block of tokens as keys comes soon after it as queries, whose operands are then in the
-/// cache; not at once, so that under a causal mask the longest blocks of queries are not the last.
-/// Where heads share keys, a block of keys takes as long as several of queries: all of them come
-/// first, where dk and dv are split too, and then the queries, the last ones first, so that short
-/// blocks fill the end.
-template <class A, class Tiles, class Operands>
-NANO_DEVICE void attentionGrads(int iteration, const Operands &x) {
+/// body.operator()<Grads>(block, head) of iteration i. A block of tokens as keys comes soon after
+/// it as queries, whose operands are then in the cache; not at once, so that under a causal mask
+/// the longest blocks of queries are not the last. Where heads share keys, a block of keys takes as
+/// long as several of queries: all of them come first, where dk and dv are split too, and then the
+/// queries, the last ones first, so that short blocks fill the end.
+template <class A, class Tiles, class Body> NANO_DEVICE void forUnit(int iteration, Body body) {
   constexpr int blocks = divideUp(A::tokens, Tiles::rows),
                 lead = blocks < Tiles::lead ? blocks : Tiles::lead;
   constexpr bool areSplit = attentionSplitsKeys(A::headSize, A::valueSize);
   if constexpr (areSplit || sharing<A> > 1) {
-    const int ofQueries = iteration - (areSplit ? 2 : 1) * blocks * A::keyHeads;
+    const int ofQueries = iteration - (areSplit ? 2 : 1) * blocks * A::keyHeads,
+              unit = blocks * A::heads - 1 - ofQueries;
     if (ofQueries < 0)
-      attentionKeyGrad<A, Tiles>(iteration, x);
+      keyUnit<A>(iteration, body);
     else
-      attentionQueryGrad<A, Tiles>(blocks * A::heads - 1 - ofQueries, x);
+      body.template operator()<Grads::Queries>(unit / A::heads, unit % A::heads);
   } else {
     const int unit = iteration / A::heads, head = iteration % A::heads, paired = unit - lead;
     if (paired < 0 || (paired < 2 * (blocks - lead) && paired % 2 == 1))
-      attentionGrad<A, Tiles, Grads::Queries>(paired < 0 ? unit : lead + paired / 2, head, x);
+      body.template operator()<Grads::Queries>(paired < 0 ? unit : lead + paired / 2, head);
     else
-      attentionGrad<A, Tiles, Grads::KeysAndValues>(
-          paired < 2 * (blocks - lead) ? paired / 2 : unit - blocks, head, x);
+      body.template operator()<Grads::KeysAndValues>(
+          paired < 2 * (blocks - lead) ? paired / 2 : unit - blocks, head);
   }
+}
+
+/// The gradients of iteration i.
+template <class A, class Tiles, class Operands>
+NANO_DEVICE void attentionGrads(int iteration, const Operands &x) {
+  forUnit<A, Tiles>(iteration, [&]<Grads grads>(int block, int head) {
+    attentionGrad<A, Tiles, grads>(block, head, x);
+  });
 }
 
 } // namespace nano::hopper

@@ -16,6 +16,7 @@
 #include "ir/kernel/shapes/nano_recurrence_shape.h"
 #include "ir/kernel/shapes/nano_scatter_shape.h"
 #include "ir/kernel/shapes/nano_transpose_shape.h"
+#include "passes/DetailRemark.h"
 #include "passes/cuda/AttentionMaps.h"
 #include "passes/cuda/CudaTransposes.h"
 #include "passes/cuda/TemplateFunctions.h"
@@ -167,14 +168,16 @@ private:
       remarkPlain(op, shape);
     const bool inChain = isGrad && nano::attentionInChain(shape, row);
     SmallVector<SmallVector<Value>> all = outs;
-    auto canHaveMaps = [&](bool inChain) {
-      return (isGrad ? nano::attentionGradTakesMaps(shape, inChain)
-                     : nano::attentionOnTensorCores(shape)) &&
-             llvm::all_of(ArrayRef(ins).take_front(3), isMatrixOfHeads) &&
-             (!isGrad || isMatrixOfHeads(ins[7]));
-    };
-    shape.hasMaps = canHaveMaps(inChain);
-    if (shape.hasMaps && !isGrad) {
+    const bool canHaveMaps = nano::attentionOnTensorCores(shape) &&
+                             llvm::all_of(ArrayRef(ins).take_front(3), isMatrixOfHeads) &&
+                             (!isGrad || isMatrixOfHeads(ins[7]));
+    shape.hasTickets = isGrad && !inChain && canHaveMaps && nano::attentionByTickets(shape, row);
+    shape.hasMaps = canHaveMaps &&
+                    (!isGrad || shape.hasTickets || nano::attentionGradTakesMaps(shape, inChain));
+    if (shape.hasTickets)
+      emitDetail(op) << "a block of threads for each multiprocessor computes it, one block of "
+                        "tokens after the other";
+    if (isGrad ? shape.hasTickets : shape.hasMaps) {
       Value tickets = buffer("tickets", 1, b.getI32Type());
       step::FillOp::create(program, task.getLoc(), tickets);
       all.push_back({tickets});
@@ -192,10 +195,13 @@ private:
              << std::max(shape.headSize, shape.valueSize)
              << " elements; a block of a GPU has shared memory for fewer";
     if (candidates) {
-      shape.hasMaps = isGrad && canHaveMaps(false); // those of the forward pass have none
+      const bool isByRule = !inChain && !shape.hasTickets; // its tiles alone differ
+      shape.hasTickets = false;
+      shape.hasMaps = isGrad && canHaveMaps && // those of the forward pass have none
+                      nano::attentionGradTakesMaps(shape, false);
       const int count =
           isGrad ? nano::attentionGradCandidates(shape) : nano::attentionForwardCandidates(shape);
-      for (shape.tiles = inChain ? 0 : 1; shape.tiles < count; ++shape.tiles)
+      for (shape.tiles = isByRule ? 1 : 0; shape.tiles < count; ++shape.tiles)
         launch.candidates.push_back(attention(op, shape, ins, outs, /*inChain=*/false, scale));
     }
     return std::vector<TemplateCall>{launch};
@@ -248,7 +254,8 @@ private:
             shape.vectorRows, shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2],
             at.ins[3], at.ins[4], at.ins[5], at.ins[6], at.ins[7], places(0), places(1), places(2),
             inChain ? std::optional(at.outs[3][0]) : std::nullopt,
-            inChain ? std::optional(at.outs[4][0]) : std::nullopt, functions.score,
+            inChain ? std::optional(at.outs[4][0]) : std::nullopt,
+            shape.hasTickets ? std::optional(at.outs[3][0]) : std::nullopt, functions.score,
             functions.scoreGrad, tiles,
             shape.hasMaps ? std::optional<int64_t>(nano::attentionGradBoxRows(shape))
                           : std::nullopt);

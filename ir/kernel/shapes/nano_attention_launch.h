@@ -27,8 +27,11 @@ template <class Choice>
 NANO_BOTH constexpr TemplateLaunch tiledGradLaunch(const AttentionShape &s) {
   using Tiles = typename Choice::Grads;
   const int ofKeys = attentionSplitsKeys(s.headSize, s.valueSize) ? 2 : 1;
-  return {Tiles::threads, (s.heads + ofKeys * s.keyHeads) * divideUp(s.tokens, Tiles::rows),
-          Tiles::sharedBytes(s.headSize, s.valueSize)};
+  const long long blocks = (s.heads + ofKeys * s.keyHeads) * divideUp(s.tokens, Tiles::rows);
+  if (s.hasTickets)
+    return {Tiles::threads, blocks < s.multiprocessors ? blocks : s.multiprocessors,
+            Choice::GradsByTickets::sharedBytes(s.headSize, s.valueSize)};
+  return {Tiles::threads, blocks, Tiles::sharedBytes(s.headSize, s.valueSize)};
 }
 
 /// select(choice) of the tiles of a shape on tensor cores.
@@ -97,6 +100,22 @@ NANO_BOTH constexpr bool attentionInChain(const AttentionShape &s, long long row
          s.valueSize == s.headSize && !s.hasScore && s.heads == s.keyHeads &&
          row >= (s.headSize == 64 ? 4096 : 8192) &&
          s.heads * divideUp(s.tokens, 128) >= 15LL * s.multiprocessors;
+}
+
+/// Whether the gradients in seven products come by tickets, where queries see the keys of their own
+/// row of so many tokens; 0: it is not known how many. On an H100 they take, by those without, of
+/// 49,152 tokens with 12 heads of 64 0.82, 0.89, 0.96, 1.00 and 1.04 in rows of 512, 1,024, 2,048,
+/// 4,096 and 16,384, and 0.74, 0.77, 0.91 and 0.94 with documents and windows of 1, 2, 7 and 14
+/// blocks of 128 keys; with 6 heads of 128 0.85, 0.95, 0.97 in the first three, and 0.81, 0.81,
+/// 0.93 and 0.96 with the windows. Where heads share keys, whose blocks of keys are long and few,
+/// 0.87 to 0.95 in rows of 512, but up to 1.03 of 1,024. With 3 blocks a multiprocessor they
+/// take 1.02 to 1.06, with 6 0.94 to 0.98. Heads of 65 to 127 have no registers for it.
+NANO_BOTH constexpr bool attentionByTickets(const AttentionShape &s, long long row) {
+  const int both = attentionTileSize(s.headSize) + attentionTileSize(s.valueSize);
+  return attentionOnTensorCores(s) && !s.hasScore &&
+         (both == 128 || (both <= 256 && s.headSize % 64 == 0)) &&
+         (s.heads == s.keyHeads ? row <= 2048 : row > 0 && row <= 512) &&
+         (s.heads + s.keyHeads) * divideUp(s.tokens, 128) >= 5LL * s.multiprocessors;
 }
 
 /// The launch of nano.attention_grad in five products.

@@ -21,6 +21,7 @@ struct AttentionShape {
   int tiles = 0; ///< which of the candidates for tiles; 0 is the rule's: for its speed alone
   /// There are tensor maps of q, k, v and dy, and tickets of the forward pass.
   bool hasMaps = false;
+  bool hasTickets = false; ///< of the gradients in seven products
 };
 
 /// The columns that a head of `size` has in a tile: whole bands of 64.
@@ -28,13 +29,16 @@ NANO_BOTH constexpr int attentionTileSize(int size) { return (size + 63) / 64 * 
 
 /// Tiles of the gradients on Hopper: two warpgroups of 64 rows that compute and one that copies
 /// blocks of columns, `Stages` of them ahead. A block of tokens as keys comes `Lead` blocks after
-/// it as queries.
-template <int Columns, int Stages, int Lead = 8> struct HopperTiles {
-  static constexpr int rows = 128, threads = 384, columns = Columns, stages = Stages, lead = Lead;
+/// it as queries. With two `Slots` of rows a block of threads stays for many blocks of tokens,
+/// whose rows come while the one before is computed.
+template <int Columns, int Stages, int Lead = 8, int Slots = 1> struct HopperTiles {
+  static constexpr int rows = 128, threads = 384, columns = Columns, stages = Stages, lead = Lead,
+                       slots = Slots, turnBytes = slots > 1 ? 32 * slots : 0;
   /// Of blocks of queries and of keys; these need more.
   static NANO_BOTH constexpr int sharedBytes(int headSize, int valueSize) {
     const int both = attentionTileSize(headSize) + attentionTileSize(valueSize);
-    return 2 * both * (rows + stages * columns) + 16 * stages + 8 + 12 * stages * columns;
+    return 2 * both * (slots * rows + stages * columns) + 16 * stages + 8 * slots +
+           12 * stages * columns + turnBytes;
   }
 };
 
@@ -148,6 +152,8 @@ struct AttentionTileChoice {
                                                      candidate == 1   ? 4
                                                      : candidate == 2 ? 16
                                                                       : 8>>::Type;
+  /// By tickets, in the same order of columns.
+  using GradsByTickets = HopperTiles<gradColumns, both <= 128 ? 4 : 3, 8, 2>;
   /// Candidates, the rule's included.
   static constexpr int forwardCandidates = hasScore || larger > 128 ? 1 : 3,
                        gradCandidates = hasScore || both > 256 ? 1 : 4;

@@ -1,8 +1,9 @@
-// The attention templates on the emulator against doubles.
+// The attention templates on the emulator against doubles, and with faults planted in their text.
 // Tolerances are of |actual − expected| / (1 + |expected|). f32: 2e-5 for y and lse, 1e-4 for
 // gradients (sums over all queries). bf16: lse 2e-5 (f32 sums of exact products); y 0.6 % (2⁻⁹ each
 // for the weights and for the result); gradients 2.5 % (sums over some hundred queries of weights
 // and gradients of scores that are rounded to 2⁻⁹ of themselves, with terms of up to about ten).
+#include "codegen/DeviceLibrary.h"
 #include "ir/kernel/shapes/nano_attention_launch.h"
 #include "tests/codegen/templates/AttentionReference.h"
 #include "tests/codegen/templates/TemplateRunner.h"
@@ -32,6 +33,7 @@ struct Choice {
 template <class ForwardTiles, class GradTiles> struct OfTiles {
   using Forward = ForwardTiles;
   using Grads = GradTiles;
+  using GradsByTickets = GradTiles;
 };
 template <class Forward, class Grads>
 Choice choiceOf(const std::string &forward, const std::string &grads, int boxQueries = 0,
@@ -66,6 +68,7 @@ struct Case {
   int multiprocessors = 3; ///< few, so that a block has many tiles
   int valueSize = 0;       ///< of heads of values; 0: as of keys
   bool hasMaps = false;    ///< the forward pass takes tensor maps
+  bool hasTickets = false; ///< the gradients take tickets, and maps
   int ofValues() const { return valueSize > 0 ? valueSize : size; }
 };
 
@@ -82,10 +85,10 @@ const char *scoreText = R"(
 
 class AttentionKernels {
 public:
-  explicit AttentionKernels(const Case &c)
+  explicit AttentionKernels(const Case &c, std::string library = "#include \"nano_attention.h\"\n")
       : c(c), shape{c.tokens,  c.heads,    c.heads / c.sharing, c.size, c.ofValues(), c.isBf16,
-                    !c.spread, c.hasScore, c.multiprocessors,   0,      c.hasMaps},
-        runner(text(), {"forward", "backward"}) {}
+                    !c.spread, c.hasScore, c.multiprocessors,   0,      c.hasMaps,    c.hasTickets},
+        library(std::move(library)), runner(text(), {"forward", "backward"}) {}
 
   /// Forward and backward kernels of one problem, whose operands are filled.
   void check(const AttentionProblem &p, uint64_t seed) {
@@ -149,7 +152,9 @@ public:
     EXPECT_EQ(runner.run("forward", launch, arguments, seed), "");
   }
 
-  void runBackward(uint64_t seed) {
+  void runBackward(uint64_t seed) { EXPECT_EQ(backward(seed), ""); }
+  /// The first fault, or nothing.
+  std::string backward(uint64_t seed) {
     std::vector<Argument> arguments = operands();
     bool together = c.packed || c.spread;
     arguments.insert(arguments.end(), {{&lse},
@@ -164,18 +169,18 @@ public:
           counts = DeviceBuffer::ofInts("counts", std::vector<int>(size_t(1 + units)));
       arguments.insert(arguments.end(), {{&partial, true}, {&counts, true, 0, true}});
       const TemplateLaunch launch = attentionChainLaunch(shape);
-      EXPECT_EQ(runner.run("backward",
-                           {launch.threads, launch.iterations, launch.sharedBytes, 1, gradMaps()},
-                           arguments, seed),
-                "");
-      return;
+      return runner.run("backward",
+                        {launch.threads, launch.iterations, launch.sharedBytes, 1, gradMaps()},
+                        arguments, seed);
     }
+    DeviceBuffer tickets = DeviceBuffer::ofInts("tickets", {0});
+    if (c.hasTickets)
+      arguments.push_back({&tickets, true, 0, true});
     const TemplateLaunch chosen =
         c.tiles.gradLaunch ? c.tiles.gradLaunch(shape) : attentionGradLaunch(shape);
-    EXPECT_EQ(runner.run("backward",
-                         {chosen.threads, chosen.iterations, chosen.sharedBytes, 1, gradMaps()},
-                         arguments, seed),
-              "");
+    return runner.run("backward",
+                      {chosen.threads, chosen.iterations, chosen.sharedBytes, 1, gradMaps()},
+                      arguments, seed);
   }
 
   Numbers read(const DeviceBuffer &buffer, int part) const {
@@ -228,7 +233,9 @@ private:
                                      : attentionBoxes(shape);
     return {mapOf(0, boxes.queries), mapOf(1, boxes.keys), mapOf(2, boxes.keys)};
   }
-  bool gradHasMaps() const { return c.hasMaps && attentionGradTakesMaps(shape, c.tiles.inChain); }
+  bool gradHasMaps() const {
+    return c.hasMaps && (c.hasTickets || attentionGradTakesMaps(shape, c.tiles.inChain));
+  }
   std::vector<plan::TensorMap> gradMaps() const {
     if (!gradHasMaps())
       return {};
@@ -254,18 +261,19 @@ private:
     std::string plain = number(int64_t(c.heads) * c.ofValues()) + ", " + number(c.ofValues()),
                 statistic = number(c.heads) + ", 1";
     std::string result =
-        "#include \"nano_kernels.h\"\n#include \"nano_attention.h\"\nstruct Attention {\n"
-        "  using Element = " +
-        element + ";\n  static constexpr int tokens = " + number(c.tokens) +
-        ", heads = " + number(c.heads) + ", keyHeads = " + number(c.heads / c.sharing) +
-        ", headSize = " + number(c.size) + ", valueSize = " + number(c.ofValues()) +
+        "#include \"nano_kernels.h\"\n" + library +
+        "struct Attention {\n  using Element = " + element +
+        ";\n  static constexpr int tokens = " + number(c.tokens) + ", heads = " + number(c.heads) +
+        ", keyHeads = " + number(c.heads / c.sharing) + ", headSize = " + number(c.size) +
+        ", valueSize = " + number(c.ofValues()) +
         ";\n  static constexpr bool vectorRows = " + (c.spread ? "false" : "true") +
         ", hasScore = " + (c.hasScore ? "true" : "false") +
         ";\n  static constexpr int multiprocessors = " + number(c.multiprocessors) +
         ";\n  static constexpr float scale = 0.12f;\n" + (c.hasScore ? scoreText : "") +
         (c.hasMaps ? "  static constexpr bool hasMaps = true;\n" : "") +
         "};\nstruct OfGrads : Attention {\n  static constexpr bool hasMaps = " +
-        (gradHasMaps() ? "true" : "false") + ";\n};\n";
+        (gradHasMaps() ? "true" : "false") +
+        (c.hasTickets ? ", hasTickets = true;\n};\n" : ";\n};\n");
     auto view = [&](const std::string &member, const std::string &type, int argument,
                     const std::string &strides) {
       return "  x." + member + " = {work.template pointer<" + type + ">(" + number(argument) + ")" +
@@ -304,8 +312,12 @@ private:
         view("lse", "const float", 5, statistic) + view("delta", "const float", 6, statistic) +
         view("dy", "const " + element, 7, plain) + view("dq[0]", element, 8, stridesOf(0)) +
         view("dk[0]", element, 9, stridesOf(1)) + view("dv[0]", element, 10, stridesOf(2)) +
-        (gradHasMaps() ? "  x.maps = maps.map;\n" : "");
-    kernel("backward", c.tiles.inChain ? 13 : 11,
+        (gradHasMaps() ? "  x.maps = maps.map;\n" : "") +
+        (c.hasTickets ? "  x.tickets = work.template pointer<int32_t>(11);\n" : "");
+    kernel("backward",
+           c.tiles.inChain ? 13
+           : c.hasTickets  ? 12
+                           : 11,
            c.tiles.inChain ? grads + "  x.partial = work.template pointer<float>(11);\n"
                                      "  x.counts = work.template pointer<int32_t>(12);\n"
                                      "  nano::attentionBackwardInChain<OfGrads>(x);\n"
@@ -316,6 +328,7 @@ private:
 
   Case c;
   AttentionShape shape;
+  std::string library; ///< text of the templates
   TemplateRunner runner;
 };
 
@@ -358,6 +371,22 @@ void checkWindow(const Case &c, uint64_t seed) {
   AttentionProblem p = problemOf(c, random);
   causalRanges(p, 0.02, 2, 64, random);
   kernels.check(p, seed);
+}
+
+std::string textOf(const std::string &header) {
+  for (const plan::Source &source : codegen::deviceLibrary())
+    if (source.name == header)
+      return source.text;
+  ADD_FAILURE() << "the device library has no " << header;
+  return "";
+}
+std::string replaced(std::string text, const std::string &part, const std::string &by) {
+  const size_t at = text.find(part);
+  if (at == std::string::npos)
+    ADD_FAILURE() << "the text does not have: " << part;
+  else
+    text.replace(at, part.size(), by);
+  return text;
 }
 
 } // namespace
@@ -464,6 +493,21 @@ TEST(AttentionTemplate, ChainRule) {
   EXPECT_FALSE(attentionInChain({16384, 32, 8, 64, 64, true, true}, 8192));
   EXPECT_FALSE(attentionInChain({16384, 12, 12, 64, 64, true, true}, 8192));
 }
+/// Tickets by the measured rule: rows that are not long, short ones of shared keys, blocks enough.
+TEST(AttentionTemplate, TicketsRule) {
+  const AttentionShape own{16384, 25, 25, 64, 64, true, true},
+      shared{16384, 16, 8, 128, 128, true, true};
+  EXPECT_TRUE(attentionByTickets(own, 2048));
+  EXPECT_FALSE(attentionByTickets(own, 4096));
+  EXPECT_TRUE(attentionByTickets(own, 0));
+  EXPECT_TRUE(attentionByTickets(shared, 512));
+  EXPECT_FALSE(attentionByTickets(shared, 1024));
+  EXPECT_FALSE(attentionByTickets(shared, 0));
+  EXPECT_FALSE(attentionByTickets({16384, 16, 16, 96, 96, true, true}, 512));
+  EXPECT_FALSE(attentionByTickets({16384, 16, 16, 256, 256, true, true}, 512));
+  EXPECT_FALSE(attentionByTickets({16384, 25, 25, 64, 64, true, true, true}, 1024));
+  EXPECT_FALSE(attentionByTickets({1024, 12, 12, 64, 64, true, true}, 1024));
+}
 /// The same bits whatever order the blocks start in and their threads run in.
 TEST(AttentionTemplate, ChainOrder) {
   for (int size : {64, 128}) {
@@ -483,6 +527,73 @@ TEST(AttentionTemplate, ChainOrder) {
       EXPECT_EQ(kernels.dk.bytes, dk);
     }
   }
+}
+TEST(AttentionTemplate, Tickets) {
+  checkMasks({.tokens = 310, .heads = 2, .size = 128, .hasMaps = true, .hasTickets = true}, 131);
+  checkMasks({.tokens = 470, .heads = 2, .packed = true, .hasMaps = true, .hasTickets = true}, 132);
+  Case c = {.tokens = 300, .heads = 4, .sharing = 2, .size = 96, .hasMaps = true};
+  c.hasTickets = true;
+  checkWindow(c, 133);
+  checkWindow({.tokens = 200, .hasScore = true, .hasMaps = true, .hasTickets = true}, 134);
+}
+/// The bits of the kernel without tickets, whatever order the blocks start in.
+TEST(AttentionTemplate, TicketsChangeNothing) {
+  for (int size : {64, 128}) {
+    Case c = {.tokens = 400, .heads = 2, .sharing = size / 64, .size = size, .hasMaps = true};
+    std::mt19937_64 random(135);
+    AttentionProblem p = problemOf(c, random);
+    causalRanges(p, 0.01, 2, 64, random);
+    const AttentionResult expected = attentionReference(p);
+    std::vector<std::byte> dq, dk, dv;
+    for (bool hasTickets : {false, true}) {
+      c.hasTickets = hasTickets;
+      AttentionKernels kernels(c);
+      kernels.upload(p);
+      kernels.lse = DeviceBuffer::ofFloats("lse", expected.lse);
+      for (uint64_t seed : {1, 2}) {
+        kernels.runBackward(seed);
+        if (dq.empty()) {
+          dq = kernels.dq.bytes;
+          dk = kernels.dk.bytes;
+          dv = kernels.dv.bytes;
+        }
+        EXPECT_EQ(kernels.dq.bytes, dq);
+        EXPECT_EQ(kernels.dk.bytes, dk);
+        EXPECT_EQ(kernels.dv.bytes, dv);
+      }
+    }
+  }
+}
+TEST(AttentionTemplate, TicketsFindPlantedFaults) {
+  const Case c = {
+      .tokens = 300, .heads = 2, .multiprocessors = 2, .hasMaps = true, .hasTickets = true};
+  std::mt19937_64 random(136);
+  AttentionProblem p = problemOf(c, random);
+  causalRanges(p, 0, 1000, 1, random);
+  const AttentionResult expected = attentionReference(p);
+  const std::string header = "nano_attention_tickets.h";
+  auto fault = [&](const std::string &part, const std::string &by) {
+    AttentionKernels kernels(c,
+                             replaced(textOf("nano_attention.h"), "#include \"" + header + "\"\n",
+                                      replaced(textOf(header), part, by)));
+    kernels.upload(p);
+    kernels.lse = DeviceBuffer::ofFloats("lse", expected.lse);
+    std::string found;
+    for (uint64_t seed = 1; seed < 4 && found.empty(); ++seed)
+      found = kernels.backward(seed);
+    return found;
+  };
+  EXPECT_EQ(fault("", ""), "");
+  auto finds = [&](const std::string &what, const std::string &part, const std::string &by = "") {
+    const std::string found = fault(part, by);
+    EXPECT_NE(found.find(what), std::string::npos) << part << ": " << found;
+  };
+  // Rows come over those that others still read; or nobody hears of them.
+  finds("race", "        mbarrierWait(&turns().finished[slot], uint32_t(i / slots - 1) & 1);",
+        "        ;");
+  finds("deadlock", "        mbarrierArrive(&turns().known[slot]);\n");
+  // Blocks of tokens are taken twice.
+  finds("race", "turn.number = resident + ", "turn.number = ");
 }
 /// Heads that fill no whole bands of 64 columns, with and without maps.
 TEST(AttentionTemplate, HeadsInPartOfATile) {

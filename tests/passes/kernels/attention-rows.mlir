@@ -1,4 +1,5 @@
-// RUN: nano-opt %s -nano-lower-kernels=target=cuda | FileCheck %s
+// RUN: nano-opt %s -nano-lower-kernels=target=cuda -o %t 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: FileCheck %s < %t
 
 // Rows of 8,192 tokens: five products, with sums for dq and counts, which are zeros before the launch. 16 · 128 blocks of 128 keys, and blocks that make
 // 24 of the 2 · 16 · 256 units of sums results.
@@ -35,10 +36,13 @@ step.program @long_rows {
   }
 }
 
-// Shorter rows, ranges that begin elsewhere, heads that share keys: seven products.
+// Shorter rows, ranges that begin elsewhere: seven products, where a block of threads for each multiprocessor takes one block of tokens after the other, by a
+// number that is zero before the launch.
 // CHECK-LABEL: step.program @short_rows
 // CHECK-NOT:     "counts"
-// CHECK:         step.launch @attention_grad_{{.*}} {iterations = array<i64: 4096>}
+// CHECK:         %[[TICKETS:.*]] = step.buffer "tickets" : memref<1xi32>
+// CHECK:         step.fill %[[TICKETS]]
+// CHECK:         step.launch @[[BY_TICKETS:attention_grad_[0-9a-f]+]]({{.*}}%[[TICKETS]]) {iterations = array<i64: 132>}
 step.program @short_rows {
   %q = step.buffer "q" : memref<16384x16x128xbf16>
   %k = step.buffer "k" : memref<16384x16x128xbf16>
@@ -53,7 +57,7 @@ step.program @short_rows {
   %dv = step.buffer "dv" : memref<16384x16x128xbf16>
   step.task ins() outs(%f, %l) : () -> (memref<16384xi32>, memref<16384xi32>) {
     %0 = nano.iota 0 : tensor<16384xi32>
-    %1 = nano.constant 4096.0 : tensor<16384xi32>
+    %1 = nano.constant 2048.0 : tensor<16384xi32>
     %2 = nano.div %0, %1 : tensor<16384xi32>
     %3 = nano.mul %2, %1 : tensor<16384xi32>
     nano.yield %3, %0 : tensor<16384xi32>, tensor<16384xi32>
@@ -61,6 +65,7 @@ step.program @short_rows {
   step.task ins(%q, %k, %v, %f, %l, %e, %d, %g) outs(%dq, %dk, %dv)
       : (memref<16384x16x128xbf16>, memref<16384x16x128xbf16>, memref<16384x16x128xbf16>, memref<16384xi32>, memref<16384xi32>, memref<16384x16xf32>, memref<16384x16xf32>, memref<16384x16x128xbf16>) -> (memref<16384x16x128xbf16>, memref<16384x16x128xbf16>, memref<16384x16x128xbf16>) {
   ^bb0(%0: tensor<16384x16x128xbf16>, %1: tensor<16384x16x128xbf16>, %2: tensor<16384x16x128xbf16>, %3: tensor<16384xi32>, %4: tensor<16384xi32>, %5: tensor<16384x16xf32>, %6: tensor<16384x16xf32>, %7: tensor<16384x16x128xbf16>):
+    // REMARK: [[@LINE+1]]:{{.*}} remark: a block of threads for each multiprocessor computes it, one block of tokens after the other
     %a, %b, %c = nano.attention_grad %0, %1, %2, %3, %4, %5, %6, %7 scale 1.200000e-01
         : (tensor<16384x16x128xbf16>, tensor<16384x16x128xbf16>, tensor<16384x16x128xbf16>, tensor<16384xi32>, tensor<16384xi32>, tensor<16384x16xf32>, tensor<16384x16xf32>, tensor<16384x16x128xbf16>) -> (tensor<16384x16x128xbf16>, tensor<16384x16x128xbf16>, tensor<16384x16x128xbf16>)
     nano.yield %a, %b, %c : tensor<16384x16x128xbf16>, tensor<16384x16x128xbf16>, tensor<16384x16x128xbf16>
@@ -69,7 +74,7 @@ step.program @short_rows {
 
 // CHECK-LABEL: step.program @other_ranges
 // CHECK-NOT:     "counts"
-// CHECK:         step.launch @attention_grad_{{.*}} {iterations = array<i64: 4096>}
+// CHECK:         step.launch @[[BY_TICKETS]](
 step.program @other_ranges {
   %q = step.buffer "q" : memref<16384x16x128xbf16>
   %k = step.buffer "k" : memref<16384x16x128xbf16>
@@ -100,8 +105,10 @@ step.program @other_ranges {
   }
 }
 
+// Heads that share keys: neither.
 // CHECK-LABEL: step.program @shared_keys
 // CHECK-NOT:     "counts"
+// CHECK-NOT:     "tickets"
 // CHECK:         step.launch @attention_grad_{{.*}} {iterations = array<i64: 3072>}
 step.program @shared_keys {
   %q = step.buffer "q" : memref<16384x16x128xbf16>
@@ -137,3 +144,6 @@ step.program @shared_keys {
 // CHECK-SAME:      add %{{.*}}: memref<8193xi32>
 // CHECK-SAME:      flops_per_key = 1684
 // CHECK-SAME:      partial = 11, counts = 12
+// CHECK:         kernel.func @[[BY_TICKETS]](
+// CHECK-SAME:      add %{{.*}}: memref<1xi32>
+// CHECK-SAME:      tickets = 11, box_rows = 64
