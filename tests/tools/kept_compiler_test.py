@@ -15,10 +15,12 @@ BIN = os.environ.get("NANO_BIN", os.path.join(ROOT, "build", "bin"))
 
 class KeptCompilerTest(unittest.TestCase):
     def setUp(self):
-        # What lies among temporary files is not kept.
+        # What lies among temporary files is not kept: they lie elsewhere, wherever the build does.
         scratch = tempfile.TemporaryDirectory(dir=os.path.dirname(BIN), prefix="kept compiler-")
         self.addCleanup(scratch.cleanup)
         self.folder, self.count = scratch.name, 0
+        self.temporary = self.path("temporary")
+        os.mkdir(self.temporary)
         self.write("c++", f'#!/bin/sh\necho "$@" >> "$0.log"\nexec {shutil.which("c++")} "$@"\n')
         os.chmod(self.path("c++"), 0o700)
         self.write("number.h", "inline int number() { return 1; }\n")
@@ -41,7 +43,7 @@ class KeptCompilerTest(unittest.TestCase):
             [f"{BIN}/nano-kept-compiler", "-shared", "-fPIC", *words, "-x", "c++", self.path("model.cpp"), "-o", library],
             capture_output=True,
             encoding="utf-8",
-            env={**os.environ, "LC_ALL": "C", "PATH": f"{self.folder}:{os.environ['PATH']}"},
+            env={**os.environ, "LC_ALL": "C", "PATH": f"{self.folder}:{os.environ['PATH']}", "TMPDIR": self.temporary},
         )
         self.assertEqual(done.returncode, status, done.stderr)
         with open(log, encoding="utf-8") as file:
