@@ -61,7 +61,8 @@ Tensor transpose(const At &x, const Axes &order);
 Tensor alongRows(const char *name, const At &x);
 
 /// ln Σ eˣ over the last dimensions, which stay with size 1; in f32, without overflow. Of the
-/// logits of a `crossEntropy` before it, it is what that has computed: a z-loss costs nothing.
+/// logits of a `crossEntropy`, before or behind it, nothing more is moved or held: a z-loss costs
+/// nothing.
 Tensor logSumExp(const At &x, const Axes &axes);
 /// The first index of the largest number along the last dimension, which stays with size 1: i32.
 /// NaN is above all numbers. At most 2²⁴ columns.
