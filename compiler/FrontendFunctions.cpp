@@ -184,9 +184,7 @@ Tensor columnOf(const Tensor &rank, Line at) {
       Operand(bitcast(At(rank, at), i32), at) & Operand(double(mostRanked - 1), at);
   return Operand(double(mostRanked - 1), at) - Operand(behind, at);
 }
-} // namespace
 
-namespace {
 /// x of at least one dimension as a matrix of its rows.
 Value matrixOf(Value x, Line at) {
   const ArrayRef<int64_t> shape = typeOf(x).getShape();

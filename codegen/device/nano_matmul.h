@@ -41,9 +41,8 @@
 //   findsLargest                       whether it finds the largest of blocks of 16 rows and 64
 //                                      columns, and makes no sums. Then store returns the largest
 //                                      of the eight columns, and
-//   storeLargest(part, place, largest) takes that of the rows 16·part … 16·part + 15 and the
-//   columns
-//                                      64·place … 64·place + 63
+//   storeLargest(part, place, largest) takes that of the rows 16·part … 16·part + 15 and of the
+//                                      columns 64·place … 64·place + 63
 // Products are sums in f32, scaled, and where Result is bf16 rounded to it. One thread loads what
 // else is read at a place and stores there.
 #pragma once

@@ -195,7 +195,8 @@ private:
              << std::max(shape.headSize, shape.valueSize)
              << " elements; a block of a GPU has shared memory for fewer";
     if (candidates) {
-      const bool isByRule = !inChain && !shape.hasTickets; // its tiles alone differ
+      // The rule's are the first of these tiles, unless it took a chain or tickets.
+      const bool isByRule = !inChain && !shape.hasTickets;
       shape.hasTickets = false;
       shape.hasMaps = isGrad && canHaveMaps && // those of the forward pass have none
                       nano::attentionGradTakesMaps(shape, false);

@@ -246,8 +246,7 @@ private:
                                                : splitRowSums;
       if (std::string text = split(fused, argument, parts); !text.empty())
         return text;
-      const bool sumsRows = parts.sums && !parts.ofColumns && !parts.ofBlocks;
-      if (sumsRows && isReadBesides(product, fused, parts))
+      if (parts.ofRows() && isReadBesides(product, fused, parts))
         return "others read it, and threads that sum rows have no registers to write it";
       if ((parts.ofColumns || parts.ofBlocks) && llvm::any_of(fused.getResults(), isReadTransposed))
         return "a result of its kernel is needed transposed";
@@ -428,7 +427,7 @@ private:
                  ending = running(epilogue);
     if (type.getElementType().isF32())
       together += multiplying / machine::wideProductShare + ending;
-    else if (parts.sums && !parts.ofColumns && !parts.ofBlocks)
+    else if (parts.ofRows())
       together += std::max(multiplying / machine::summingProductShare, ending);
     else
       together += std::max(multiplying / machine::generatedProductShare +

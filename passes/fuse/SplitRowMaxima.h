@@ -13,8 +13,8 @@ bool hasRowMaxima(graph::FusedOp fused);
 /// `product`, the argument of its body, computes: `sums` yields in its place that of each
 /// partialSumRows rows and partialMaxColumns columns, and else what F does; `rows` that of each
 /// partialSumRows rows. Fewer numbers than F yields: what reads these must only look for the
-/// largest of all, and is given the fewer ones by `replace`. Returns why that cannot be, as the
-/// rest of a sentence, and makes nothing then.
+/// largest of all, and is given the fewer ones by `readBlockMaxima`. Returns why that cannot be, as
+/// the rest of a sentence, and makes nothing then.
 std::string splitRowMaxima(graph::FusedOp fused, mlir::Value product, RowSumParts &parts);
 
 /// Lets what reads the largest of F's rows read those of `rows`.

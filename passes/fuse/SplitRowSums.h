@@ -29,6 +29,9 @@ struct RowSumParts {
   /// The largest of blocks is found, by SplitRowMaxima.h, and no row is summed.
   bool ofBlocks = false;
 
+  /// True where there are parts and rows are summed.
+  bool ofRows() const { return sums && !ofColumns && !ofBlocks; }
+
   /// Erases the parts that there are, and views of their results.
   void erase();
 };
