@@ -1,6 +1,7 @@
 // Concats of zeros and all but some rows, as gathers.
 #include "passes/fuse/ShiftedRows.h"
 
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ShapeOps.h"
