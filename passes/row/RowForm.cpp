@@ -143,6 +143,18 @@ static FailureOr<std::array<int64_t, 3>> sizesOf(graph::ReduceOp reduce) {
                                 product(shape.drop_front(last + 1))};
 }
 
+/// True when all that a task yields are sums of columns or computed from them.
+static bool yieldsColumnReducesAlone(Block &body, const RowForm &form) {
+  llvm::SmallPtrSet<Operation *, 8> behind;
+  for (Operation &op : body.without_terminator())
+    if (form.isColumnReduce(&op) || llvm::any_of(op.getOperands(), [&](Value operand) {
+          return behind.contains(operand.getDefiningOp());
+        }))
+      behind.insert(&op);
+  return llvm::all_of(body.getTerminator()->getOperands(),
+                      [&](Value value) { return behind.contains(value.getDefiningOp()); });
+}
+
 FailureOr<RowForm> RowForm::of(step::TaskOp task) {
   RowForm form;
   Block &body = task.getBody().front();
@@ -196,9 +208,7 @@ FailureOr<RowForm> RowForm::of(step::TaskOp task) {
     form.iterations = (*columnSizes)[0];
     form.rows = (*columnSizes)[1];
     form.columns = (*columnSizes)[2];
-    bool hasFullOutput = llvm::any_of(
-        yielded, [&](Value value) { return elementsOf(value) > form.iterations * form.columns; });
-    form.kind = rowSizes || hasFullOutput ? Kind::Rows : Kind::Columns;
+    form.kind = rowSizes || !yieldsColumnReducesAlone(body, form) ? Kind::Rows : Kind::Columns;
     return form;
   }
   if (rowSizes) {

@@ -72,6 +72,32 @@ INSTANTIATE_TEST_SUITE_P(Sizes, WideColumnSums,
                                          Case{2, 3, 8209, "f32"}, Case{1, 2, 70000, "bf16"}),
                          testing::PrintToStringParamName());
 
+class NumbersOfRows : public testing::TestWithParam<Case> {};
+
+// Fewer of them than there are sums, or as many, or more: r = 2c of every row, and the sums of
+// x + r over rows.
+TEST_P(NumbersOfRows, AreWrittenBesideSumsOfColumns) {
+  const auto &[parts, rows, columns, element] = GetParam();
+  const std::string row = std::to_string(parts) + "x" + std::to_string(rows) + "xf32",
+                    sums = std::to_string(parts) + "x" + std::to_string(columns) + "xf32",
+                    full = std::to_string(parts) + "x" + std::to_string(rows) + "x" +
+                           std::to_string(columns) + "xf32";
+  const std::string body = "    %r = nano.add %a1, %a1 : tensor<" + row +
+                           ">\n    %b = nano.broadcast %r dims [0, 1] : " + "tensor<" + row +
+                           "> -> tensor<" + full + ">\n    %y = nano.add %a0, %b : tensor<" + full +
+                           ">\n    %s = nano.reduce sum %y dims [1] : tensor<" + full +
+                           "> -> tensor<" + sums + ">\n    nano.yield %r, %s : tensor<" + row +
+                           ">, tensor<" + sums + ">";
+  expectExact(taskText({full, row}, {row, sums}, body),
+              {wholeNumbers({parts, rows, columns}, 1), wholeNumbers({parts, rows}, 2)});
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, NumbersOfRows,
+                         testing::Values(Case{48, 2, 20, "f32"}, Case{5, 3, 20, "f32"},
+                                         Case{3, 8, 8, "f32"}, Case{1, 100, 260, "f32"},
+                                         Case{7, 9, 4, "f32"}),
+                         testing::PrintToStringParamName());
+
 // Two broadcasts, from behind the first dimension and of the first three, cut a row's place in
 // different ways.
 TEST(RowsOfDimensions, AreOneWhereverABroadcastCutsThem) {
