@@ -9,6 +9,8 @@
 #include "ir/graph/Values.h"
 #include "passes/fuse/FusibleOps.h"
 
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 using namespace nano::graph;
 
@@ -59,9 +61,11 @@ public:
   }
 
 private:
-  /// Each reader gets its own, so that none writes it for another.
+  /// Each reader, which may read it more than once, gets its own, so that none writes it for
+  /// another.
   void replace(ConcatOp concat, const Shift &shift) {
-    for (Operation *user : llvm::make_early_inc_range(concat->getUsers())) {
+    const llvm::SetVector<Operation *> users(concat->user_begin(), concat->user_end());
+    for (Operation *user : users) {
       OpBuilder builder(user);
       user->replaceUsesOfWith(concat, moved(builder, tensorType(concat), shift, concat.getLoc()));
     }

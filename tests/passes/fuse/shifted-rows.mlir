@@ -64,3 +64,22 @@ nano.program @copied(%x: tensor<64x128xbf16>, %w: tensor<128x128xbf16>) -> (tens
   %d = nano.add %x, %3 : tensor<64x128xbf16>
   nano.return %a, %b, %c, %d : tensor<64x128xbf16>, tensor<64x128xbf16>, tensor<64x128xbf16>, tensor<64x128xbf16>
 }
+
+// -----
+
+// One reader reads them twice, between two others.
+// CHECK-LABEL: nano.program @squared
+// CHECK-NOT: nano.concat
+// CHECK: %[[G:.*]] = nano.gather
+// CHECK: %[[Y:.*]] = nano.select ge, %{{.*}}, %{{.*}}, %[[G]], %{{.*}}
+// CHECK: nano.mul %[[Y]], %[[Y]]
+// CHECK: nano.return
+nano.program @squared(%x: tensor<16x64xf32>) -> (tensor<16x64xf32>, tensor<16x64xf32>, tensor<16x64xf32>) {
+  %z = nano.constant 0.0 : tensor<2x64xf32>
+  %s = nano.slice %x dim 0 at 0 : tensor<16x64xf32> -> tensor<14x64xf32>
+  %c = nano.concat %z, %s dim 0 : (tensor<2x64xf32>, tensor<14x64xf32>) -> tensor<16x64xf32>
+  %a = nano.tanh %c : tensor<16x64xf32>
+  %b = nano.mul %c, %c : tensor<16x64xf32>
+  %d = nano.sin %c : tensor<16x64xf32>
+  nano.return %a, %b, %d : tensor<16x64xf32>, tensor<16x64xf32>, tensor<16x64xf32>
+}
