@@ -17,10 +17,13 @@
 // sum of columns at 0 and a maximum or log-sum-exp at -∞; sums over the rows lose their last
 // columns again; all else sees a slice. Weights and gradients of the columns beyond are exactly
 // zero: where more is computed than a loss, what flows back into a product is cut off at its
-// columns.
+// columns, and where an op has no finite value or derivative everywhere, what flows back into a
+// number of each row too.
 //
 // It runs before differentiation, which then finds aligned products backward too.
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/ElementwiseOps.h"
+#include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
 #include "ir/graph/ReduceOps.h"
@@ -36,6 +39,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -68,8 +72,12 @@ public:
       else if (llvm::any_of(op.getOperands(), [&](Value x) { return wideOf.contains(x); }))
         goOn(&op);
     }
-    if (cutsGradients)
-      llvm::for_each(products, [&](Aligned product) { cutGradient(product); });
+    if (cutsGradients || isWild)
+      for (Aligned product : products)
+        cutGradient(product.wide.getResult(), product.columns);
+    if (isWild)
+      for (auto [numbers, columns] : ofRows)
+        cutGradient(numbers, columns);
     // Each behind what it reads: the last ones have no users any more.
     for (Value value : llvm::reverse(narrow)) {
       if (!value.use_empty())
@@ -200,12 +208,12 @@ private:
   }
 
   /// Has nothing flow back into the columns beyond: what is not finite there, as the derivative of
-  /// a logarithm at 0, would reach the others through the product's own derivatives.
-  void cutGradient(Aligned product) {
-    OpBuilder builder(product.wide->getContext());
-    builder.setInsertionPointAfter(product.wide);
-    Value wide = product.wide.getResult();
-    const Value cut = masked(builder, wide, product.columns, 0, wide.getLoc());
+  /// a logarithm at 0, would reach the others through the product's own derivatives, or through the
+  /// sum that is the derivative of a number of each row.
+  static void cutGradient(Value wide, int64_t columns) {
+    OpBuilder builder(wide.getContext());
+    builder.setInsertionPointAfterValue(wide);
+    const Value cut = masked(builder, wide, columns, 0, wide.getLoc());
     wide.replaceAllUsesExcept(cut, cut.getDefiningOp());
   }
 
@@ -222,10 +230,28 @@ private:
                     g.constant(number, type));
   }
 
+  /// True for an element-wise op whose value and derivatives are finite wherever its operands are
+  /// of the order of usual ones, zeros among them.
+  static bool isTame(Operation *op) {
+    if (auto function = dyn_cast<UnaryFunctionInterface>(op)) {
+      const FunctionTraits traits = function.traits();
+      return traits.isExact || (std::isfinite(traits.low) && std::isfinite(traits.high));
+    }
+    if (auto quotient = dyn_cast<DivOp>(op)) {
+      auto divisor = quotient->getOperand(1).getDefiningOp<ConstantOp>();
+      return divisor && !isZero(divisor);
+    }
+    return isa<AddOp, SubOp, MulOp, MaxOp, MinOp, SelectOp, CastOp, StopGradientOp>(op) ||
+           !isa<FloatType>(tensorType(op->getResult(0)).getElementType());
+  }
+
   /// The op on all columns, or null when it is none that can be: it is element-wise, and its other
   /// operands are wide too, constants, numbers of columns, or the same in all columns of a row.
   Operation *widened(OpBuilder &builder, Operation *op) {
     if (!op->hasTrait<ElementwiseOp>() || op->getNumResults() != 1)
+      return nullptr;
+    // Whole numbers divided by the zeros beyond would end the program.
+    if (isa<DivOp, RemOp>(op) && !isa<FloatType>(tensorType(op->getResult(0)).getElementType()))
       return nullptr;
     int64_t all = 0;
     for (Value operand : op->getOperands())
@@ -241,6 +267,7 @@ private:
       const Value wide = wideOf.lookup(operand);
       operands.push_back(wide ? wide : repeated(builder, operand, all));
     }
+    isWild |= !isTame(op);
     Operation *wide = builder.clone(*op);
     wide->setOperands(operands);
     wide->getResult(0).setType(withColumns(op->getResult(0).getType(), all));
@@ -255,7 +282,9 @@ private:
 
   Value repeated(OpBuilder &builder, Value operand, int64_t all) {
     IRMapping mapping;
+    bool isOfRows = false; // what flows back to it is summed over the columns
     if (auto broadcast = operand.getDefiningOp<BroadcastOp>()) {
+      isOfRows = isa<FloatType>(tensorType(operand).getElementType());
       const Value x = broadcast.getX();
       const ArrayRef<int64_t> dims = broadcast.getDims();
       const int64_t dim = llvm::find(dims, 1) - dims.begin();
@@ -263,10 +292,13 @@ private:
         mapping.map(x, GraphBuilder(builder, x.getLoc())
                            .withZeros(x, dim, all - tensorType(x).getDimSize(dim)));
         cutsGradients = true;
+        isOfRows = false;
       }
     }
     Operation *wide = builder.clone(*operand.getDefiningOp(), mapping);
     wide->getResult(0).setType(withColumns(operand.getType(), all));
+    if (isOfRows)
+      ofRows.emplace_back(wide->getResult(0), columnsOf(operand));
     return wide->getResult(0);
   }
 
@@ -280,7 +312,9 @@ private:
   SmallVector<Aligned> products;
   SmallVector<Value> narrow; ///< values [T, columns] that are first columns of wide ones
   llvm::DenseMap<Value, Value> wideOf, slices;
-  bool cutsGradients = false; ///< more is computed of them than losses and rows
+  SmallVector<std::pair<Value, int64_t>> ofRows; ///< broadcasts to wide values, and their columns
+  bool cutsGradients = false;                    ///< more is computed of them than losses and rows
+  bool isWild = false;                           ///< an op on them is not finite everywhere
 };
 
 struct AlignProducts : public nano::impl::AlignProductsBase<AlignProducts> {

@@ -92,7 +92,7 @@ class Emulator(RunTest):
 
     def test_losses_of_ones_own(self):
         """Losses that combine logits of 257 columns in ways of their own: a GPU's products have 320."""
-        for kind in ("taken", "smoothed", "entropy", "taught"):
+        for kind in ("taken", "smoothed", "entropy", "taught", "cosine", "far"):
             sizes = {"loss": kind}
             wanted, parameters = self.train(self.compile(LOSSES, sizes, "cpu.plan"), "cpu", "--steps", STEPS)
             plan = self.compile(LOSSES, sizes, "cuda.plan", "--target", "cuda")

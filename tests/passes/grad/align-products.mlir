@@ -27,6 +27,42 @@ nano.program @loss(%x: tensor<16x32xbf16>, %w: tensor<101x32xbf16>, %b: tensor<1
 
 // -----
 
+// A quotient is not finite where both are 0, and the derivative of the number of each row behind it is a sum of its columns: nothing flows back to that, nor to the product, from the columns beyond.
+// CHECK-LABEL: nano.program @cosines
+// CHECK: %[[P:.*]] = nano.matmul {{.*}} -> tensor<16x128xf32>
+// CHECK: %[[Z:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[P]], %{{.*}} : tensor<16x128xi32>, tensor<16x128xf32>
+// CHECK: %[[L:.*]] = nano.broadcast %{{.*}} dims [1] : tensor<128xf32> -> tensor<16x128xf32>
+// CHECK: %[[D:.*]] = nano.div %[[Z]], %[[L]]
+// CHECK: %[[R:.*]] = nano.broadcast %{{.*}} dims [0] : tensor<16xf32> -> tensor<16x128xf32>
+// CHECK: %[[C:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[R]], %{{.*}} : tensor<16x128xi32>, tensor<16x128xf32>
+// CHECK: %[[S:.*]] = nano.mul %[[D]], %[[C]]
+// CHECK: nano.select lt, %{{.*}}, %{{.*}}, %[[S]], %{{.*}}
+// CHECK: nano.cross_entropy
+nano.program @cosines(%x: tensor<16x32xf32>, %w: tensor<101x32xf32>, %l: tensor<101xf32>, %r: tensor<16xf32>, %t: tensor<16xi32>) -> tensor<16xf32> {
+  %y = nano.matmul %x, %w {transpose_b} : (tensor<16x32xf32>, tensor<101x32xf32>) -> tensor<16x101xf32>
+  %lengths = nano.broadcast %l dims [1] : tensor<101xf32> -> tensor<16x101xf32>
+  %q = nano.div %y, %lengths : tensor<16x101xf32>
+  %rows = nano.broadcast %r dims [0] : tensor<16xf32> -> tensor<16x101xf32>
+  %s = nano.mul %q, %rows : tensor<16x101xf32>
+  %loss, %lse = nano.cross_entropy %s, %t : (tensor<16x101xf32>, tensor<16xi32>) -> (tensor<16xf32>, tensor<16xf32>)
+  nano.return %loss : tensor<16xf32>
+}
+
+// -----
+
+// Whole numbers are not divided by what lies beyond.
+// CHECK-LABEL: nano.program @whole
+// CHECK: nano.rem %{{.*}}, %{{.*}} : tensor<16x101xi32>
+nano.program @whole(%x: tensor<16x32xf32>, %w: tensor<101x32xf32>, %n: tensor<101xi32>) -> tensor<16x101xi32> {
+  %y = nano.matmul %x, %w {transpose_b} : (tensor<16x32xf32>, tensor<101x32xf32>) -> tensor<16x101xf32>
+  %i = nano.cast %y : tensor<16x101xf32> -> tensor<16x101xi32>
+  %b = nano.broadcast %n dims [1] : tensor<101xi32> -> tensor<16x101xi32>
+  %r = nano.rem %i, %b : tensor<16x101xi32>
+  nano.return %r : tensor<16x101xi32>
+}
+
+// -----
+
 // Other sums over the columns see neutral elements there, and two numbers of the product meet in one op. As such chains may overflow where the weight has no rows, the product's own columns are
 // masked too.
 // CHECK-LABEL: nano.program @combined
