@@ -7,6 +7,8 @@
 #include "ir/graph/ScaledOps.h"
 #include "ir/graph/ShapeOps.h"
 
+#include "llvm/ADT/StringSet.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -174,16 +176,28 @@ Owners inputOwners(const llvm::StringMap<Policy> &policies, ArrayRef<Product> pr
 }
 
 Owners scaleOwners(const llvm::StringMap<Policy> &policies, ArrayRef<Product> products) {
-  Owners owners = inputOwners(policies, products);
-  SmallVector<std::string> apart;
-  for (const auto &entry : owners) {
-    const Policy &policy = policies.find(entry.first())->second;
-    if (policy.recipe != Recipe::Delayed ||
-        policy.backward != policies.find(entry.second)->second.backward)
-      apart.push_back(entry.first().str());
+  const Owners inputs = inputOwners(policies, products);
+  llvm::StringSet<> haveGradients; // others are frozen, or their products stay as they are
+  for (const Product &product : products)
+    if (product.part != Part::Forward)
+      haveGradients.insert(StateOp(product.weight).getSymName());
+  Owners owners;
+  llvm::StringMap<SmallVector<StringRef>> known; // weights, by whose input's scale they take
+  for (const Product &product : products) {
+    StringRef weight = StateOp(product.weight).getSymName();
+    const Policy &policy = policies.find(weight)->second;
+    if (product.part != Part::Forward || policy.recipe != Recipe::Delayed)
+      continue;
+    SmallVector<StringRef> &before = known[ownerOf(inputs, weight)];
+    const auto *like = llvm::find_if(before, [&](StringRef other) {
+      return policies.find(other)->second.backward == policy.backward &&
+             haveGradients.contains(other) == haveGradients.contains(weight);
+    });
+    if (like == before.end())
+      before.push_back(weight);
+    else if (*like != weight)
+      owners[weight] = like->str();
   }
-  for (const std::string &weight : apart)
-    owners.erase(weight);
   return owners;
 }
 

@@ -43,7 +43,8 @@ std::string obstacle(const Product &product, Recipe recipe, bool kMajor);
 using Owners = llvm::StringMap<std::string>;
 Owners inputOwners(const llvm::StringMap<Policy> &policies, llvm::ArrayRef<Product> products);
 /// Of those the ones whose policies scale what is the weight's own alike too, by largest
-/// magnitudes: they have one scale, of the largest of all, so that their products can be one.
+/// magnitudes, and whose gradients are all scaled or none is: they have one scale, of the largest
+/// of all, so that their products can be one.
 Owners scaleOwners(const llvm::StringMap<Policy> &policies, llvm::ArrayRef<Product> products);
 /// The weight whose scale another takes: perhaps its own.
 inline llvm::StringRef ownerOf(const Owners &owners, llvm::StringRef weight) {
