@@ -444,13 +444,6 @@ Tensor logSumExp(const At &x, const Axes &axes) {
     first = std::min(first, axisOf(axes.axes[i], rank, x.at, "logSumExp"));
   if (first != rank - axes.count)
     fail(x.at, "logSumExp: is over the last dimensions");
-  // A loss of the same rows knows it.
-  Recorder &recorder = Recorder::current();
-  const Value value = recorder.value(x, "logSumExp");
-  for (Operation *user : value.getUsers())
-    if (auto loss = dyn_cast<graph::CrossEntropyOp>(user); loss && axes.count == 1)
-      return recorder.handle(
-          recorder.reshape(loss.getLse(), {typeOf(value).getDimSize(0), 1}, x.at));
   return reduced("logSumExp", graph::Combiner::logsumexp, At(cast(x, f32), x.at), &axes, false);
 }
 Tensor cumsum(const At &x, const Scan &how) {

@@ -48,6 +48,8 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
   // On the ops as the model file says them, so that what it tells is about its lines, and before
   // there are gradients, which scatter by the same indices.
   passes.addPass(createCheckIndices(options.checkIndices));
+  // Before a loss and a sum of the same logits see these in two forms.
+  passes.addPass(createShareLogSums());
   // After the targets of losses are known to be tokens, and on the forward pass, so that the
   // derivatives of what it changes are aligned too. For GPUs: the CPU's library takes any rows as
   // it takes others.

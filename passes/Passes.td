@@ -6,6 +6,22 @@ include "passes/PassOption.td"
 
 //===- grad/ ---------------------------------------------------------------------------------------------------------===//
 
+def ShareLogSums : Pass<"nano-share-log-sums", "::mlir::ModuleOp"> {
+  let summary = "takes the log-sum-exp of logits from their cross-entropy, where a model asks for both";
+  let description = [{
+    A loss that keeps log-sum-exps small (a z-loss) stands beside that of the tokens, which has computed them:
+
+    ```mlir
+    %s = nano.reduce logsumexp %x dims [1]       ⇒     %loss, %s = nano.cross_entropy %x, %t
+    %loss, %lse = nano.cross_entropy %x, %t
+    ```
+
+    So the exponentials of the largest tensor of a step are summed once, and its gradient needs them once. The cross-entropy may stand behind the sum, as a model's file may say it in either order; then
+    it takes the sum's place, if its targets are known there.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+}
+
 def AlignProducts : Pass<"nano-align-products", "::mlir::ModuleOp"> {
   let summary = "gives products with ragged rows, such as a head of 50,257 tokens, rows of a multiple of so many columns";
   let description = [{
