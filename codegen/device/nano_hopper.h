@@ -155,55 +155,53 @@ template <int N> struct TensorMaps {
 NANO_DEVICE void prefetchTensorMap(const TensorMap &map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
-/// How long what is loaded stays in the second-level cache.
-struct CachePolicy {
+/// How long what is loaded stays in the second-level cache: like all else that is loaded or stored,
+/// or longer.
+template <bool isKept = false> struct CachePolicy {};
+template <> struct CachePolicy<true> {
   uint64_t bits;
+  NANO_DEVICE CachePolicy() {
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(bits));
+  }
 };
-/// Longer than what is loaded or stored otherwise.
-NANO_DEVICE CachePolicy keepInCache() {
-  CachePolicy policy;
-  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy.bits));
-  return policy;
-}
 
 /// Starts loading the box that begins at (column, row) of the map's matrix, by a thread: its rows
 /// one after the other, permuted by the map's swizzle; what lies outside of the matrix is zero,
 /// also before its first row or column. `column` is at a multiple of 16 bytes. `shared` is a
 /// multiple of 128 bytes, of 1024 with a swizzle of 128. At the end the barrier gets the whole
 /// box's bytes (cp.async.bulk.tensor, complete_tx).
+template <bool isKept = false>
 NANO_DEVICE void bulkTensorLoad(void *shared, const TensorMap &map, int column, int row,
-                                Mbarrier *barrier) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-               "[%0], [%1, {%2, %3}], [%4];" ::"r"(sharedAddress(shared)),
-               "l"(&map), "r"(column), "r"(row), "r"(sharedAddress(barrier))
-               : "memory");
+                                Mbarrier *barrier, const CachePolicy<isKept> &policy = {}) {
+  if constexpr (isKept)
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(sharedAddress(shared)),
+                 "l"(&map), "r"(column), "r"(row), "r"(sharedAddress(barrier)), "l"(policy.bits)
+                 : "memory");
+  else
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3}], [%4];" ::"r"(sharedAddress(shared)),
+                 "l"(&map), "r"(column), "r"(row), "r"(sharedAddress(barrier))
+                 : "memory");
 }
 /// Likewise to the same place of every block of the cluster whose bit is set in `blocks`, as
 /// bulkLoadMulticast.
+template <bool isKept = false>
 NANO_DEVICE void bulkTensorLoadMulticast(void *shared, const TensorMap &map, int column, int row,
-                                         Mbarrier *barrier, uint16_t blocks) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-               ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(sharedAddress(shared)),
-               "l"(&map), "r"(column), "r"(row), "r"(sharedAddress(barrier)), "h"(blocks)
-               : "memory");
-}
-
-/// Likewise with a policy.
-NANO_DEVICE void bulkTensorLoad(void *shared, const TensorMap &map, int column, int row,
-                                Mbarrier *barrier, CachePolicy policy) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-               ".L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(sharedAddress(shared)),
-               "l"(&map), "r"(column), "r"(row), "r"(sharedAddress(barrier)), "l"(policy.bits)
-               : "memory");
-}
-NANO_DEVICE void bulkTensorLoadMulticast(void *shared, const TensorMap &map, int column, int row,
-                                         Mbarrier *barrier, uint16_t blocks, CachePolicy policy) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-               ".multicast::cluster.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5, %6;" ::"r"(
-                   sharedAddress(shared)),
-               "l"(&map), "r"(column), "r"(row), "r"(sharedAddress(barrier)), "h"(blocks),
-               "l"(policy.bits)
-               : "memory");
+                                         Mbarrier *barrier, uint16_t blocks,
+                                         const CachePolicy<isKept> &policy = {}) {
+  if constexpr (isKept)
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5, %6;" ::"r"(
+                     sharedAddress(shared)),
+                 "l"(&map), "r"(column), "r"(row), "r"(sharedAddress(barrier)), "h"(blocks),
+                 "l"(policy.bits)
+                 : "memory");
+  else
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(sharedAddress(shared)),
+                 "l"(&map), "r"(column), "r"(row), "r"(sharedAddress(barrier)), "h"(blocks)
+                 : "memory");
 }
 
 // --------------------------------------------------------------------------------- Clusters

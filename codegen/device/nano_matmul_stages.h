@@ -168,14 +168,8 @@ NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, con
   const int firstOfRank = P::products > 1 ? 0 : rank * box.rows;
   static_assert(Tiles::clusterBlocks == 2);
   // Tiles that are made at one time go through all of the smaller factor again and again.
-  const CachePolicy kept = keepInCache();
-  const auto loadB = [&](uint8_t *to, const TensorMap &map, int tileColumn, int tileRow,
-                         Mbarrier *full) {
-    if constexpr (MatmulWork<P>::alongRows)
-      bulkTensorLoadMulticast(to, map, tileColumn, tileRow, full, both);
-    else
-      bulkTensorLoadMulticast(to, map, tileColumn, tileRow, full, both, kept);
-  };
+  const CachePolicy<MatmulWork<P>::alongRows> ofA;
+  const CachePolicy<!MatmulWork<P>::alongRows> ofB;
 #pragma unroll 1
   for (int pair = work.begin; pair < work.end; pair += work.step) {
     const int row = work.row(pair), column = work.column(pair);
@@ -186,19 +180,17 @@ NANO_DEVICE void loadOperands(const MatmulWork<P> &work, const TensorMap &a, con
       Mbarrier *const full = &stages.full[at.stage];
       mbarrierArriveExpect(full, Tiles::stageBytes);
       const int columnOfA = P::transposeA ? row : k, rowOfA = P::transposeA ? k : row;
-      if constexpr (MatmulWork<P>::alongRows)
-        bulkTensorLoad(stages.a(at.stage), a, columnOfA, rowOfA, full, kept);
-      else
-        bulkTensorLoad(stages.a(at.stage), a, columnOfA, rowOfA, full);
+      bulkTensorLoad(stages.a(at.stage), a, columnOfA, rowOfA, full, ofA);
       uint8_t *const part = stages.b(at.stage) + rank * boxBytes;
       if constexpr (P::transposeB) {
-        loadB(part, ofRank, k, column + firstOfRank, full);
+        bulkTensorLoadMulticast(part, ofRank, k, column + firstOfRank, full, both, ofB);
       } else {
         constexpr int boxes = MatmulWork<P>::tileColumns / box.columns;
 #pragma unroll
         for (int i = 0; i < Tiles::columns / box.columns; ++i)
-          loadB(part + i * Tiles::clusterBlocks * boxBytes, i < boxes ? b : second,
-                column + i % boxes * box.columns, k + rank * box.rows, full);
+          bulkTensorLoadMulticast(part + i * Tiles::clusterBlocks * boxBytes,
+                                  i < boxes ? b : second, column + i % boxes * box.columns,
+                                  k + rank * box.rows, full, both, ofB);
       }
     }
   }

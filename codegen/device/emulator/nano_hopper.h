@@ -66,23 +66,16 @@ template <int N> struct TensorMaps {
 NANO_PRIMITIVE void prefetchTensorMap(const TensorMap &map, NANO_SITE) {
   thread().prefetchTensorMap(map, site);
 }
+template <bool isKept = false> struct CachePolicy {};
+template <bool isKept = false>
 NANO_PRIMITIVE void bulkTensorLoad(void *shared, const TensorMap &map, int column, int row,
-                                   Mbarrier *barrier, NANO_SITE) {
+                                   Mbarrier *barrier, CachePolicy<isKept> = {}, NANO_SITE) {
   thread().bulkTensorLoad(shared, map, column, row, barrier, 1u << thread().clusterRank(), site);
 }
+template <bool isKept = false>
 NANO_PRIMITIVE void bulkTensorLoadMulticast(void *shared, const TensorMap &map, int column, int row,
-                                            Mbarrier *barrier, uint16_t blocks, NANO_SITE) {
-  thread().bulkTensorLoad(shared, map, column, row, barrier, blocks, site);
-}
-struct CachePolicy {};
-NANO_PRIMITIVE CachePolicy keepInCache() { return {}; }
-NANO_PRIMITIVE void bulkTensorLoad(void *shared, const TensorMap &map, int column, int row,
-                                   Mbarrier *barrier, CachePolicy, NANO_SITE) {
-  thread().bulkTensorLoad(shared, map, column, row, barrier, 1u << thread().clusterRank(), site);
-}
-NANO_PRIMITIVE void bulkTensorLoadMulticast(void *shared, const TensorMap &map, int column, int row,
-                                            Mbarrier *barrier, uint16_t blocks, CachePolicy,
-                                            NANO_SITE) {
+                                            Mbarrier *barrier, uint16_t blocks,
+                                            CachePolicy<isKept> = {}, NANO_SITE) {
   thread().bulkTensorLoad(shared, map, column, row, barrier, blocks, site);
 }
 NANO_PRIMITIVE void bulkStore(void *global, const void *shared, uint32_t bytes, NANO_SITE) {
