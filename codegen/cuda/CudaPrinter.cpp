@@ -1,6 +1,8 @@
 // Statements and control flow of a kernel as CUDA C++; expressions are in CudaExpressions.cpp.
 #include "codegen/cuda/CudaPrinter.h"
 
+#include "ir/kernel/Unrolled.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -185,11 +187,11 @@ LogicalResult CudaPrinter::loop(scf::ForOp op) {
     values[result] = {name};
   }
   names.open();
-  std::string at = names.take(op->hasAttr("nano.unroll") ? "i" : "at");
+  std::string at = names.take(op->hasAttr(kernel::unrollAttrName) ? "i" : "at");
   auto from = getConstantIntValue(op.getLowerBound()), to = getConstantIntValue(op.getUpperBound()),
        step = getConstantIntValue(op.getStep());
   bool isShort = from && to && *to < INT32_MAX;
-  if (auto unroll = op->getAttrOfType<IntegerAttr>("nano.unroll")) {
+  if (auto unroll = op->getAttrOfType<IntegerAttr>(kernel::unrollAttrName)) {
     bool whole = isShort && step && (*to - *from + *step - 1) / *step <= unroll.getInt();
     line(whole ? "#pragma unroll" : fmt::format("#pragma unroll {}", unroll.getInt()));
   } else {

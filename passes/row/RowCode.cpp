@@ -4,6 +4,7 @@
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/ReduceOps.h"
+#include "ir/kernel/Unrolled.h"
 #include "passes/row/RowForm.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -20,7 +21,7 @@ FailureOr<SmallVector<Value>> RowCode::loop(Value from, Value to, int64_t step, 
                                             ArrayRef<Value> sums, LoopBody body) {
   auto loop = scf::ForOp::create(v.b, v.loc, from, to, v.index(step), sums);
   if (unroll)
-    loop->setAttr("nano.unroll", v.b.getI64IntegerAttr(unroll));
+    loop->setAttr(kernel::unrollAttrName, v.b.getI64IntegerAttr(unroll));
   e.open(loop, loop.getBody());
   SmallVector<Value> next(loop.getRegionIterArgs());
   LogicalResult result = body({loop.getInductionVar(), e.depth()}, next);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Meaning is typed: lists the discardable attributes that the compiler reads or writes, by the
-names that stand as strings in the sources, and reports each that is not allowed here with a reason,
-and each that is allowed and used no more.
+names that stand as strings in the sources, those of our dialects anywhere and all others where an
+attribute is set, asked for or removed, and reports each that is not allowed here with a reason, and
+each that is allowed and used no more.
 
 usage: attributes.py [ROOT]      prints FILE:LINE: what is wrong; exit status 1 if anything is, or
 if no name was found"""
@@ -14,6 +15,9 @@ from sources import program, read, walk, without_comments
 
 ROOMS = ("ir/", "passes/", "codegen/", "compiler/")
 _NAME = re.compile(r'"((?:nano|kernel|step)\.[a-z][a-z_0-9.]*)"')
+_CALL = re.compile(
+    r'\b(?:set|get|has|remove)(?:Discardable|Arg|Result)?Attr(?:OfType)?(?:<[^>]*>)?\([^;")]*"([^"]+)"'
+)
 _OP = re.compile(r'\bdef \w+ : (?:Nano|Step|Kernel)_\w+<"(\w+)"')
 
 # name: why a wrong or missing one costs time or memory and never a result. The list only gets shorter.
@@ -35,7 +39,7 @@ def check(root, allowed):
             ops.update(f"{dialect}.{name}" for name in _OP.findall(text))
             continue
         for number, line in enumerate(without_comments(text).splitlines(), 1):
-            for name in _NAME.findall(line):
+            for name in _NAME.findall(line) + _CALL.findall(line):
                 found.setdefault(name, f"{path}:{number}")
     for name, place in sorted(found.items()):
         if name not in ops and name not in allowed:

@@ -257,6 +257,16 @@ class AttributesTest(PlantedTree):
         self.assertEqual(self.places("nano.one", "kernel.two.three", "step.four"), [])
         self.assertEqual(self.run_main(attributes)[0], 1)
 
+    def test_names_of_no_dialect(self):
+        self.plant(
+            "passes/A.cpp",
+            'op->setAttr("one", x);',
+            'f.getArgAttrOfType<IntegerAttr>(0, "llvm.two")',
+            'op->hasAttr("three"); op->getAttr(four); say("five");',
+        )
+        self.assertEqual(sorted(self.places()), [f"passes/A.cpp:{line}" for line in (1, 2, 3)])
+        self.assertEqual(self.places("one", "llvm.two", "three"), [])
+
     def test_ops_and_other_rooms_are_none(self):
         self.plant("ir/graph/A.td", 'def Nano_OneOp : Nano_Op<"one", [Pure]>')
         self.plant("passes/A.cpp", '"nano.one"')
