@@ -1,0 +1,205 @@
+// Passes that make few kernels and library calls of many ops.
+#ifndef NANO_FUSE_PASSES_TD
+#define NANO_FUSE_PASSES_TD
+
+include "passes/PassOption.td"
+
+def ChunkRows : Pass<"nano-chunk-rows", "::mlir::ModuleOp"> {
+  let summary = "computes wide row-wise chains (the head and its loss) in chunks of rows, so that their intermediates stay small";
+  let description = [{
+    The head's product, any function of its logits, their loss, the gradient of the logits and the two products that read that are computed for some
+    rows after the other. Without `max-bytes` the chunks are the largest that do not raise the peak of the step's memory, by an estimate of what all
+    programs hold elsewhere; a chain that fits into that is left whole. A scale for 8-bit floats that is made of the rows' own largest element is made of
+    each chunk's; any other number that all rows give must not be needed by them.
+
+    Remarks: logits of a loss that are left whole because an op of their chain mixes rows; with `report` any such chain.
+
+    Errors: a negative `max-bytes`.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [
+    NanocOption<"maxBytes", "max-bytes", "int64_t", "0",
+                "the head and its loss are computed in chunks of rows in which no tensor has more bytes, of at least 128 rows; 0: chunks that do not raise the peak of memory",
+                "--chunk-bytes", "BYTES">,
+    Option<"report", "report", "bool", "false", "a remark on every chain, with its chunks">];
+}
+
+def JoinScatters : Pass<"nano-join-scatters", "::mlir::ModuleOp"> {
+  let summary = "makes one scatter_add of several whose results are only added";
+  let description = [{
+    The gradient of an embedding that several layers read is a sum of tables, each of which is written whole and read again. One scatter of all their rows writes one table:
+
+    ```mlir
+    %y = nano.scatter_add %a, %i                      %x = nano.concat %a, %b dim 0
+    %z = nano.scatter_add %b, %j              ⇒       %k = nano.concat %i, %j dim 0
+    %s = nano.add %y, %z                              %s = nano.scatter_add %x, %k
+    ```
+
+    The tables have no other use, and are of f32: no sum is rounded on the way. All rows then live until the last of them are known, so scatters are joined only while their rows
+    take no more bytes than the table that lived so long instead. Rows keep the order of the sum's operands.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+}
+
+def FoldMatmulEpilogues : Pass<"nano-fold-matmul-epilogues", "::mlir::ModuleOp"> {
+  let summary = "folds scales, residual adds, accumulation and casts into matrix products";
+  let description = [{
+    ```mlir
+    %p = nano.matmul %x, %w          %s = nano.add %r, %p      ⇒   %s = nano.matmul %x, %w add %r
+                                     %q = nano.mul %p, 2.0     ⇒   %q = nano.matmul %x, %w {alpha = 2.0}
+    ```
+
+    The library computes alpha·A·B + beta·C and rounds once, so that the product itself never crosses memory. It runs before fusion, which would otherwise
+    pay a kernel for each of these.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+}
+
+def Fuse : Pass<"nano-fuse", "::mlir::ModuleOp"> {
+  let summary = "groups element-wise and reduction ops into kernels by the bytes that this saves";
+  let description = [{
+    A group becomes one `nano.fused` over a space of rows × columns (all leading dimensions × the last one). It holds ops on whole rows × columns tensors, sums and maxima along the
+    columns, ops on one value a row before or after such a reduction, and broadcasts, constants, scalars and casts to f32, which are copied into every group that
+    needs them.
+
+    A producer joins its consumer's group when both have one space and nothing outside of the group lies between them, because the value then need not cross memory; two groups
+    that read the same large tensor join when neither depends on the other, because it is then read once. A join never adds bytes: nothing is done twice but the cheap
+    ops named above. Where all that read a group's tensor convert it to one narrower type, the group writes that. Last, where a group would write for another a tensor that an op or two make from tensors of fewer bytes, as x − mean in f32 from bf16 x, the other makes it again;
+    so does one far behind, where the tensor comes of a product in memory, which then lives instead, and of states that stay as they are: a bias is added again rather than its sum written. Products, attention, gradients of embeddings, scans and collectives stay as they are.
+
+    With `both-sums` a group that sums the columns of rows also joins one that reduces along them, where it reads little else than that one reads and writes, and threads have the registers to hold both: the
+    gradients of a norm's weight and bias, and of the bias of a product before it, come out of the pass that makes the gradient of the norm's input. So it does where the group also leaves
+    its rows transposed and none of their elements waits for a reduction, as 8-bit gradients do with their rows' largest: such a kernel goes tile by tile and holds no rows.
+
+    A concat of zeros and all rows of a tensor but the last or first ones, along any dimension but the last, becomes rows that are gathered, where all that read it can be in kernels: each of them reads
+    the tensor where it lies, and no copy is made.
+  }];
+  let options = [
+    Option<"bothSums", "both-sums", "bool", "false", "kernels may reduce along rows and sum columns in one pass">,
+  ];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+}
+
+def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
+  let summary = "moves matrix products into the element-wise kernels that alone read them, where that is predicted to pay";
+  let description = [{
+    For GPUs of compute capability 9.0, whose device library has a product that ends in any element-wise code. A `nano.matmul` of two bf16 matrices, or a `nano.scaled_matmul` of two
+    f8E4M3FN matrices of one scale each and B transposed, into a bf16 matrix, A not transposed, without factor or addend, becomes the first op of the one `nano.fused` that reads
+    its result, if all else there is element-wise over the product's elements. So does a product of any two 8-bit types into f32, A transposed or not:
+
+    ```mlir
+    %p = nano.matmul %x, %w                                  %y = nano.fused(%x, %w) : … {
+    %y = nano.fused(%p) : … {                                ^bb0(%a: …, %b: …):
+    ^bb0(%a: …):                                     ⇒         %p = nano.matmul %a, %b
+      %m = nano.mul %a, %a                                     %m = nano.mul %p, %p
+      nano.yield %m                                            nano.yield %m
+    }                                                        }
+    ```
+
+    The other operands are whole matrices or one number a column, of 2- or 4-byte elements, single f32 numbers and constants; results are whole. Others may read a product of 8 bits too,
+    behind the kernel, which then writes it besides, unless it sums rows.
+
+    A kernel that reads two products of one A and as many columns each, as a gate and what it gates, and no other whole matrix, begins with both.
+    Others may read them too:
+
+    ```mlir
+    %g = nano.matmul %x, %v                                  %y, %g, %u = nano.fused(%x, %v, %w) : … {
+    %u = nano.matmul %x, %w                            ⇒       %g = nano.matmul %a, %b
+    %y = nano.fused(%g, %u) : … {                              %u = nano.matmul %a, %c
+    ```
+
+    A kernel that sums rows of what is computed so, in f32 and of multiples of 128 columns, is cut into three for that. The first ends the product with the sums over each 128 columns
+    of a row, the second adds these up and computes what is one number a row, the third computes what of the elements needs such numbers, from the product, which then crosses memory:
+
+    ```mlir
+    %p = nano.matmul %x, %w                                  %p, %s = nano.fused(%x, %w) : … {   // the sums of e^p, [R, C/128]
+    %l, %y = nano.fused(%p) : … {                      ⇒     %l, %n = nano.fused(%s) : … {       // their sums n, and ln n
+      // ln Σ e^p and e^p / Σ e^p                            %y = nano.fused(%p, %n) : … {       // e^p / n
+    ```
+
+    A sum that a comparison with the column's number makes one element of the row is taken in the second, from the product. Whole results that need no sum are the product's end.
+
+    A kernel that sums columns in parts, as a bias's gradient does, each part of a multiple of 16 rows, is cut into two: the first ends the product with the sums over each 16 rows, in f32,
+    which the second adds up:
+
+    ```mlir
+    %p = nano.matmul %x, %w                                  %s, %y = nano.fused(%x, %w) : … {   // y, and its sums, [R/16, C]
+    %t, %y = nano.fused(%p) : … {                      ⇒     %t = nano.fused(%s) : … {           // the parts' sums
+    ```
+
+    A kernel that finds the largest number of each row, as those do that write what the next product reads in 8 bits, is cut into two where all that is asked of these numbers is the
+    largest of all: the first ends the product, or both, with the largest of blocks of 16 rows and 64 columns.
+
+    ```mlir
+    %p = nano.scaled_matmul %x, %w …                         %m, %y, %p = nano.fused(%x, %w) : … {   // of |f(p)| the largest, [R/16, C/64]
+    %r, %y = nano.fused(%p) : … {                      ⇒     %n = nano.fused(%m) : … {               // those of 16 rows
+      // of |f(p)| the largest of rows, [R], and f(p)        %l = nano.fused(%n) : … {               // of all
+    %l = nano.fused(%r) : … {
+    ```
+
+    An 8-bit product into f32 whose A is the transpose of what a kernel makes, and others read as it lies, becomes a kernel of its own which turns A and ends with the addend: nothing
+    is written twice.
+
+    ```mlir
+    %q = nano.fused(…) : … {                                 %q = nano.fused(…) : … {
+    %t = nano.transpose %q                             ⇒     %d = nano.fused(%c, %q, %x) : … {
+    %d = nano.scaled_matmul %t, %x … add %c                    %p = nano.scaled_matmul %q, %x … {transpose_a …}
+                                                               %s = nano.add %p, %c
+    ```
+
+    With `products` = "auto" the kernels together must take less time than the library's product and the kernel behind it, by the rates of `machine`, and there must be a tile of the
+    result for every multiprocessor. A kernel that begins with a product ends one tile while it multiplies the next: it takes as long as the longest of its multiplications, its
+    operations on elements, those of them that are special functions, and its bytes; or, where the product is f32, as its multiplications and what follows together.
+    Two products count by the library as one of as many columns, which it is where `nano-merge-products` can make it one. One that turns its A takes as long as the longer of its
+    multiplications and its bytes, and saves writing A twice; only the library cuts sums into parts where tiles are few. "fused" takes every product that has the form, "library" none.
+
+    Remarks, with `report`: what became of each product that one kernel alone reads, or reads beside another one of the same A, or that could turn its A.
+
+    Errors: a machine that cannot be read; a choice of `products` that is none.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [
+    Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "rates: a machine's name or JSON file">,
+    NanocOption<"products", "products", "std::string", "\"auto\"",
+                "cuda: which matrix products that one kernel alone reads are computed by that kernel: those that the machine predicts to be faster so (auto), all that can be (fused), none (library)",
+                "--products", "auto|fused|library">,
+    Option<"report", "report", "bool", "false", "a remark on every product that one kernel alone reads">];
+}
+
+def MergeProducts : Pass<"nano-merge-products", "::mlir::ModuleOp"> {
+  let summary = "computes matrix products that share an operand, or that are added up, as one, where nothing is copied for it and that is predicted to pay";
+  let description = [{
+    Products of one left operand become one product with the weights side by side, whose results are slices: queries, keys and values of one x, a gate and what it gates. Products
+    that are added up, as the gradient of that x, become one that sums over the inner dimensions of all:
+
+    ```mlir
+    %q = nano.matmul %x, %wq {transpose_b}          %w = nano.concat %wq, %wk dim 0
+    %k = nano.matmul %x, %wk {transpose_b}     ⇒    %p = nano.matmul %x, %w {transpose_b}
+    …                                               %q = nano.slice %p … ; %k = nano.slice %p …
+    %a = nano.matmul %dq, %wq                       …
+    %dx = nano.matmul %dk, %wk add %a               %d = nano.concat %dq, %dk dim 1
+                                                    %dx = nano.matmul %d, %w
+    ```
+
+    Weights stay states of their own. What is multiplied are copies of them that a kernel makes each step anyway, in bf16 of f32, which from now on lie side by side; a weight that is
+    multiplied as it is stored stays alone. Likewise the parts of `%d` are what kernels make, not what is stored, returned, or part of another tensor already. Whoever reads a part of
+    a wider row must be able to: products, attention and generated kernels, whose rows begin and end at multiples of 32 bytes, the least that memory moves.
+
+    A slice keeps the whole product in memory until the last of them is read. Parts of which some would be held so are taken only where no more than the most bytes that live at once
+    in any program then live; otherwise what is read last stays alone.
+
+    Of those left, the ones are merged whose product is predicted by the rates of `machine` to take less time than theirs together, each with its own command.
+    Products of 8 bits are merged where they have the same scales, one an operand; a weight's copy that lies transposed, which one kernel makes beside that which does not, becomes
+    a part likewise. Products with a factor, with scales of blocks, or that begin a kernel (`nano-fuse-products`) stay as they are.
+
+    Remarks, with `report`: on every product that became part of another, and why others that share an operand did not.
+
+    Errors: a machine that cannot be read.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [
+    Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "rates: a machine's name or JSON file">,
+    Option<"report", "report", "bool", "false", "a remark on products that share an operand">];
+}
+
+#endif // NANO_FUSE_PASSES_TD
