@@ -216,9 +216,9 @@ Tensor alongRows(const char *name, const At &x) {
   if (!function)
     fail(x.at, fmt::format("alongRows: there is no function of rows '{}'", name));
   const ArrayRef<int64_t> shape = typeOf(value).getShape();
-  if (shape.back() > function->mostColumns)
-    fail(x.at,
-         fmt::format("{}: {} columns; at most {}", name, shape.back(), function->mostColumns));
+  if (shape.back() > function->traits.mostColumns)
+    fail(x.at, fmt::format("{}: {} columns; at most {}", name, shape.back(),
+                           function->traits.mostColumns));
   const Value y = recorder.op(x.at, op, matrixOf(value, x.at));
   return recorder.handle(recorder.reshape(y, shape, x.at));
 }

@@ -38,11 +38,11 @@ class Nano_RowFunctionOp<string mnemonic, string what, string equation, string d
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     static void evaluate(::llvm::ArrayRef<double> x, ::llvm::MutableArrayRef<double> y);
-    static constexpr int64_t mostColumns = }] # mostColumns # [{;
+    static constexpr ::nano::graph::RowFunctionTraits traits() { return {}] # mostColumns # [{}; }
   }];
   let extraClassDefinition = [{
     void $cppClass::evaluate(::llvm::ArrayRef<double> x, ::llvm::MutableArrayRef<double> y) {}] # meaning # [{}
-    ::llvm::LogicalResult $cppClass::verify() { return ::nano::graph::verifyRowFunction(*this, mostColumns); }
+    ::llvm::LogicalResult $cppClass::verify() { return ::nano::graph::verifyRowFunction(*this, traits()); }
     ::llvm::SmallVector<::mlir::Value> $cppClass::buildDerivative(::mlir::OpBuilder &builder, ::mlir::ValueRange resultGrads) {
       GraphBuilder g(builder, getLoc());
       const auto dx = [&, y = g.toF32(getResult()), dy = g.toF32(resultGrads[0])]() -> ::mlir::Value {}] # derivative # [{}();

@@ -10,12 +10,16 @@
 
 namespace nano::graph {
 
+struct RowFunctionTraits {
+  int64_t mostColumns; ///< of a row
+};
+
 /// A function of the dialect: its op's name, as "nano.sparsemax", what it makes of a row in f64,
-/// and the most columns that one has.
+/// and its traits.
 struct RowFunction {
   llvm::StringRef op;
   void (*evaluate)(llvm::ArrayRef<double> x, llvm::MutableArrayRef<double> y);
-  int64_t mostColumns;
+  RowFunctionTraits traits;
 };
 
 /// All of them, ordered by the names of their ops.
@@ -26,7 +30,7 @@ const RowFunction *rowFunctionNamed(llvm::StringRef op);
 /// The one that an op is; null where it is none.
 const RowFunction *rowFunctionOf(mlir::Operation *op);
 
-/// That the op's operand is a matrix, of at most so many columns.
-llvm::LogicalResult verifyRowFunction(mlir::Operation *op, int64_t mostColumns);
+/// That the op's operand is a matrix of no more columns than the function takes.
+llvm::LogicalResult verifyRowFunction(mlir::Operation *op, RowFunctionTraits traits);
 
 } // namespace nano::graph
