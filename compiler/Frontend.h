@@ -202,7 +202,7 @@ struct SchedLess {
 };
 inline SchedLess operator<(const Sched &a, const Sched &b) { return {a, b}; }
 inline SchedLess operator>(const Sched &a, const Sched &b) { return {b, a}; }
-/// `less.a < less.b ? x : y`
+/// `less.a < less.b ? x : y`; of tensors likewise, below.
 Sched select(const SchedLess &less, const Sched &x, const Sched &y);
 
 //===- Tensors -----------------------------------------------------------------===//
@@ -297,6 +297,14 @@ inline Comparison operator>(const Operand &a, const Operand &b) { return {Compar
 inline Comparison operator>=(const Operand &a, const Operand &b) { return {Comparison::Ge, a, b}; }
 /// Where the comparison holds x, elsewhere y. Two numbers give the type of what is compared.
 Tensor select(const Comparison &condition, const Operand &x, const Operand &y);
+/// By the step: `select(step() < 100, x, 2 * x)`.
+inline Tensor select(const SchedLess &less, const At &x, const Operand &y) {
+  return select(Comparison{Comparison::Lt, {less.a, x.at}, {less.b, x.at}}, {x.tensor, x.at}, y);
+}
+inline Tensor select(const SchedLess &less, double x, const At &y) {
+  return select(Comparison{Comparison::Lt, {less.a, y.at}, {less.b, y.at}}, {x, y.at},
+                {y.tensor, y.at});
+}
 
 /// To another element type: floats round to nearest even, float to i32 towards zero, i32 to u16 by
 /// its lower 16 bits.
@@ -362,17 +370,18 @@ struct Recurrence {
 /// discounted sums. Types and shapes of a and b go together as those of arithmetic.
 Tensor recurrence(const Operand &a, const Operand &b, const Recurrence &how = {});
 
-/// y[t, :] = table[ids[t], :], of table [V, D], f32, bf16 or i32, and ids i32 [T] in [0, V). Ids
-/// that are certain to lie outside are an error of the compilation; of others that may, one that
-/// does ends the run.
+/// y[t, :] = table[ids[t], :], of table [V, D], f32, bf16 or i32, and ids i32 [T] in [0, V); ids
+/// of more dimensions likewise, [R, B] to [R, B, D]. Ids that are certain to lie outside are an
+/// error of the compilation; of others that may, one that does ends the run.
 Tensor gather(const At &table, const Tensor &ids);
 
 /// a·b over the last two dimensions, [.., M, K] × [.., K, N], operands of one float type;
-/// accumulated in f32.
+/// accumulated in f32. Leading dimensions that are 1 or missing on one side go with any size, as
+/// those of arithmetic; nothing is repeated in memory for them.
 Tensor matmul(const At &a, const Tensor &b);
 /// The last two dimensions exchanged; costs nothing in an operand of `matmul`.
 Tensor transpose(const At &x);
-/// x·Wᵀ, [T, K] × [N, K]ᵀ, with W converted to x's type.
+/// x·Wᵀ, [.., K] × [N, K]ᵀ, with W converted to x's type.
 Tensor linear(const At &x, const Tensor &weight);
 
 /// x·rsqrt(mean(x², last dimension) + ε), in f32, rounded to x's type. ε: the machine epsilon of
@@ -415,7 +424,8 @@ struct Attention {
 /// softmax(score(scale·q·kᵀ) + mask)·v for every head, [T, H, Dv]; q: [T, H, Dh], k: [T, Hk, Dh],
 /// v: [T, Hk, Dv], where H/Hk neighbouring heads of q share one of k and v (grouped queries).
 /// Query t sees the keys first[t] … last[t]; first ≤ last, and both never decrease with t. The
-/// softmax is computed in f32.
+/// softmax is computed in f32. k and v may have another number of tokens than q, as those of an
+/// encoder: the shorter side is then filled up, in memory, to the longer one's length.
 Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how);
 struct AttentionSums {
   Tensor y, lse;

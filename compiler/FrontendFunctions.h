@@ -79,8 +79,8 @@ inline Tensor sparsemax(const At &x) { return alongRows("sparsemax", x); }
 /// For small k: every column of the result looks at all of x's. The gradient goes back to where
 /// the numbers came from.
 Tensor takeAlong(const At &x, const Tensor &indices);
-/// y[…, j, rest] = x[…, indices[…, j], rest]: `axis` of x, f32 or bf16, looked up by i32 of x's
-/// sizes before it and one more, [s₀, …, k]. Any k, each looked up once; indices are those of
+/// y[…, j, rest] = x[…, indices[…, j], rest]: `axis` of x, f32, bf16 or i32, looked up by i32 of
+/// x's sizes before it and one more, [s₀, …, k]. Any k, each looked up once; indices are those of
 /// `gather(table, ids)`: proven to lie in [0, size of the axis), or checked while the program runs,
 /// in numbers of the rows of all tables.
 Tensor gather(const At &x, const Tensor &indices, int64_t axis);

@@ -1,9 +1,7 @@
-// The front end's matrix products, embedding, norms, attention and loss.
+// The front end's embedding, norms, attention and loss.
 #include "compiler/FrontendValues.h"
 
 #include "ir/graph/AttentionOps.h"
-#include "ir/graph/MatmulOps.h"
-#include "ir/graph/ScaledOps.h"
 #include "ir/graph/Sequence.h"
 #include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
@@ -21,12 +19,20 @@ namespace nano::frontend {
 
 namespace {
 
-bool isFloat(Value value) { return dtypeOf(value) == f32 || dtypeOf(value) == bf16; }
-
 /// Throws unless `value` is i32 [rows].
 void checkRows(Value value, int64_t rows, Line at, const char *what, const char *name) {
   if (dtypeOf(value) != i32 || typeOf(value).getRank() != 1 || typeOf(value).getDimSize(0) != rows)
     fail(at, fmt::format("{}: {} is {}; wanted is i32 [{}]", what, name, describe(value), rows));
+}
+
+/// What `take` moves of x, i32, without computing: in halves, which f32 holds.
+template <typename Take> Tensor inHalves(const At &x, const Take &take) {
+  auto half = [&](const Tensor &bits) {
+    return cast(At(take(At(cast(At(bits, x.at), f32), x.at)), x.at), i32);
+  };
+  const Operand whole(x.tensor, x.at), sixteen(16, x.at);
+  const Operand high(half(whole >> sixteen), x.at), low(half(whole & Operand(0xFFFF, x.at)), x.at);
+  return Operand(high << sixteen, x.at) | low;
 }
 
 } // namespace
@@ -39,18 +45,22 @@ Tensor gather(const At &table, const Tensor &ids) {
   Recorder &recorder = Recorder::current();
   const Value rows = recorder.value(table, "gather");
   const Value which = recorder.value(ids, table.at, "gather");
+  if (typeOf(rows).getRank() == 2 && typeOf(which).getRank() > 1 && dtypeOf(which) == i32) {
+    const int64_t count = typeOf(which).getNumElements();
+    const Tensor flat = recorder.handle(recorder.reshape(which, {count}, table.at));
+    SmallVector<int64_t> sizes(typeOf(which).getShape());
+    sizes.push_back(typeOf(rows).getDimSize(1));
+    const Tensor y = gather(table, flat);
+    return recorder.handle(
+        recorder.reshape(recorder.value(y, table.at, "gather"), sizes, table.at));
+  }
   if (typeOf(rows).getRank() != 2 || !(isFloat(rows) || dtypeOf(rows) == i32))
     fail(table.at,
          fmt::format("gather: the table is {}; wanted is f32, bf16 or i32 [V, D]", describe(rows)));
   if (typeOf(which).getRank() != 1 || dtypeOf(which) != i32)
     fail(table.at, fmt::format("gather: the ids are {}; wanted is i32 [T]", describe(which)));
-  if (dtypeOf(rows) == i32) { // in halves, which f32 holds
-    auto half = [&](const Tensor &bits) {
-      return cast(gather(At(cast(bits, f32), table.at), ids), i32);
-    };
-    return (half(Operand(table.tensor, table.at) >> 16) << 16) |
-           half(Operand(table.tensor, table.at) & 0xFFFF);
-  }
+  if (dtypeOf(rows) == i32)
+    return inHalves(table, [&](const At &half) { return gather(half, ids); });
   if (typeOf(rows).getDimSize(0) == 0 && typeOf(which).getDimSize(0) > 0)
     fail(table.at, fmt::format("gather: {} ids of a table with no rows, {}",
                                typeOf(which).getDimSize(0), describe(rows)));
@@ -120,8 +130,10 @@ Tensor gather(const At &x, const Tensor &indices, int64_t axis) {
   constexpr const char *what = "gather";
   Recorder &recorder = Recorder::current();
   const Value value = recorder.value(x, what);
+  if (dtypeOf(value) == i32)
+    return inHalves(x, [&](const At &half) { return gather(half, indices, axis); });
   if (!isFloat(value))
-    fail(x.at, fmt::format("{}: takes f32 or bf16, not {}", what, describe(value)));
+    fail(x.at, fmt::format("{}: takes f32, bf16 or i32, not {}", what, describe(value)));
   const Tables tables(typeOf(value), axis, x.at, what);
   const int64_t taken = recorder.typeOf(indices, x.at, what).getNumElements();
   if (tables.size == 0 && taken > 0)
@@ -156,118 +168,6 @@ Tensor scatterAdd(const At &x, const Tensor &indices, int64_t size, int64_t axis
       x.at, result, recorder.reshape(value, {tables.count * tables.size, tables.columns}, x.at),
       rows);
   return recorder.handle(recorder.reshape(y, shape, x.at));
-}
-
-namespace {
-graph::MatmulOp product(const At &a, const Tensor &b, bool transposed) {
-  constexpr const char *what = "matmul";
-  Recorder &recorder = Recorder::current();
-  Value left = recorder.value(a, what);
-  Value right = recorder.value(b, a.at, what);
-  const RankedTensorType x = typeOf(left), y = typeOf(right);
-  const std::string both =
-      fmt::format("{} × {}{}", shapeOf(left), shapeOf(right), transposed ? "ᵀ" : "");
-  if (!isFloat(left) || !isFloat(right))
-    fail(a.at, fmt::format("{}: takes f32 or bf16, not {} × {}", what, nameOf(dtypeOf(left)),
-                           nameOf(dtypeOf(right))));
-  if (x.getRank() < 2 || y.getRank() != x.getRank())
-    fail(a.at, fmt::format("{}: both sides need the same number of dimensions, at least 2: {}",
-                           what, both));
-  const int64_t rank = x.getRank();
-  if (x.getShape().drop_back(2) != y.getShape().drop_back(2))
-    fail(a.at, fmt::format("{}: leading dimensions differ: {}", what, both));
-  const int64_t inner = y.getDimSize(transposed ? rank - 1 : rank - 2);
-  if (x.getDimSize(rank - 1) != inner)
-    fail(a.at, fmt::format("{}: inner dimensions differ: {}; transpose or reshape one of them",
-                           what, both));
-  if (transposed)
-    right = recorder.cast(right, x.getElementType(), a.at);
-  else if (x.getElementType() != y.getElementType())
-    fail(a.at, fmt::format("{}: types differ: {} × {}; cast one", what, nameOf(dtypeOf(left)),
-                           nameOf(dtypeOf(right))));
-  SmallVector<int64_t> shape(x.getShape());
-  shape.back() = y.getDimSize(transposed ? rank - 2 : rank - 1);
-  const RankedTensorType result = recorder.tensorType(shape, x.getElementType(), a.at, what);
-  auto transposes = [](Value &operand) {
-    auto transpose = operand.getDefiningOp<graph::TransposeOp>();
-    if (transpose)
-      operand = transpose.getX();
-    return bool(transpose);
-  };
-  const bool leftTransposed = transposes(left), rightTransposed = transposes(right);
-  return recorder
-      .op<graph::MatmulOp>(a.at, result, left, right, leftTransposed, rightTransposed != transposed)
-      .getDefiningOp<graph::MatmulOp>();
-}
-
-/// A product's scale, through which nothing is differentiated.
-Value scaleOf(const Operand &scale, const char *what) {
-  Recorder &recorder = Recorder::current();
-  if (scale.isNumber && !(scale.number >= 0x1p-100 && scale.number <= 0x1p100))
-    fail(scale.at, fmt::format("{}: a scale of {}; it must lie between 2^-100 and 2^100", what,
-                               scale.number));
-  const Tensor tensor =
-      scale.isNumber ? recorder.scheduled(Sched(scale.number), scale.at) : scale.tensor;
-  const Value value = recorder.value(tensor, scale.at, what);
-  if (dtypeOf(value) != f32 || typeOf(value).getRank() != 0)
-    fail(scale.at, fmt::format("{}: a scale is {}; wanted is f32 []", what, describe(value)));
-  return recorder.value(stopGradient(At(tensor, scale.at)), scale.at, what);
-}
-
-/// The product with its operands in 8 bits.
-Tensor product(const At &a, const Tensor &b, bool transposed, const Fp8Scales &scales) {
-  constexpr const char *what = "matmul in FP8";
-  Recorder &recorder = Recorder::current();
-  const Value scaleA = scaleOf(scales.input, what), scaleB = scaleOf(scales.weight, what);
-  graph::MatmulOp op = product(a, b, transposed);
-  const RankedTensorType left = typeOf(op.getA()), result = typeOf(op.getResult());
-  if (result.getRank() != 2)
-    fail(a.at, fmt::format("{}: takes matrices, not {} × {}", what, describe(op.getA()),
-                           describe(op.getB())));
-  constexpr int64_t unit = 16; // bytes that rows of the libraries' 8-bit operands begin at
-  const int64_t inner = left.getDimSize(op.getTransposeA() ? 0 : 1), columns = result.getDimSize(1);
-  if (inner % unit != 0 || columns % unit != 0)
-    fail(a.at, fmt::format("{}: an inner dimension of {} and {} columns; both must be multiples of "
-                           "{}",
-                           what, inner, columns, unit));
-  auto quantized = [&](Value x, Value scale) {
-    const auto type = typeOf(x).clone(Float8E4M3FNType::get(x.getContext()));
-    return recorder.op<graph::QuantizeOp>(a.at, type, x, scale);
-  };
-  const Value q = quantized(op.getA(), scaleA), w = quantized(op.getB(), scaleB);
-  const Value y = recorder.op<graph::ScaledMatmulOp>(a.at, result, q, w, scaleA, scaleB,
-                                                     op.getTransposeA(), op.getTransposeB());
-  op.erase();
-  return recorder.handle(y);
-}
-} // namespace
-
-Tensor transpose(const At &x) {
-  Recorder &recorder = Recorder::current();
-  const Value value = recorder.value(x, "transpose");
-  SmallVector<int64_t> shape(typeOf(value).getShape());
-  if (shape.size() < 2)
-    fail(x.at, fmt::format("transpose: takes matrices, not {}", describe(value)));
-  std::swap(shape[shape.size() - 2], shape.back());
-  return recorder.handle(recorder.op<graph::TransposeOp>(x.at, typeOf(value).clone(shape), value));
-}
-Tensor matmul(const At &a, const Tensor &b) {
-  const auto y = Recorder::current().replacement(
-      "matmul", {a.tensor, b}, 0, a.at,
-      [at = a.at](const Tensors &in) { return matmul(At(in[0], at), in[1]); });
-  return y ? *y : Recorder::current().handle(product(a, b, false));
-}
-Tensor linear(const At &x, const Tensor &weight) {
-  const auto y = Recorder::current().replacement(
-      "linear", {x.tensor, weight}, 0, x.at,
-      [at = x.at](const Tensors &in) { return linear(At(in[0], at), in[1]); });
-  return y ? *y : Recorder::current().handle(product(x, weight, true));
-}
-Tensor matmul(const At &a, const Tensor &b, const Fp8Scales &scales) {
-  return product(a, b, false, scales);
-}
-Tensor linear(const At &x, const Tensor &weight, const Fp8Scales &scales) {
-  return product(x, weight, true, scales);
 }
 
 //===- Norms -------------------------------------------------------------------===//
@@ -408,10 +308,59 @@ graph::AttentionOp recordAttention(const At &q, const Tensor &k, const Tensor &v
 }
 } // namespace
 
+namespace {
+/// `rows` more at the end of x, of one number.
+Tensor lengthened(const Tensor &x, int64_t rows, double number, Line at) {
+  Shape shape = x.shape(at);
+  shape.sizes[0] = rows;
+  return concat({x, full(shape, number, x.type(at), at)}, 0, at);
+}
+
+/// Attention of queries to keys of another number of tokens, as `attend` of as many computes it:
+/// keys that no query sees are added, or queries that see the last key alone and that nobody reads.
+template <typename Attend>
+AttentionSums evened(const At &q, const Tensor &k, const Tensor &v, const Attention &how,
+                     const Attend &attend) {
+  const int64_t queries = q.tensor.size(0, q.at), keys = k.size(0, q.at);
+  Recorder &recorder = Recorder::current();
+  auto check = [&](const Tensor &key, const char *name) {
+    checkRows(recorder.value(key, q.at, "attention"), queries, q.at, "attention", name);
+  };
+  check(how.first, "first");
+  check(how.last, "last");
+  if (keys < queries) {
+    const int64_t more = queries - keys;
+    return attend(q, lengthened(k, more, 0, q.at), lengthened(v, more, 0, q.at), how);
+  }
+  const int64_t more = keys - queries;
+  Attention longer = how;
+  longer.first = lengthened(how.first, more, double(keys - 1), q.at);
+  longer.last = lengthened(how.last, more, double(keys - 1), q.at);
+  const AttentionSums all = attend(At(lengthened(q.tensor, more, 0, q.at), q.at), k, v, longer);
+  auto own = [&](const Tensor &x) { return x.id ? slice(At(x, q.at), 0, 0, queries) : x; };
+  return {own(all.y), own(all.lse)};
+}
+
+/// Whether there are more keys than queries, or fewer.
+bool haveOtherKeys(const At &q, const Tensor &k, const Tensor &v) {
+  Recorder &recorder = Recorder::current();
+  auto shape = [&](const Tensor &x) { return recorder.typeOf(x, q.at, "attention").getShape(); };
+  const ArrayRef<int64_t> queries = shape(q.tensor), keys = shape(k), values = shape(v);
+  return queries.size() == 3 && keys.size() == 3 && values.size() == 3 && keys[0] > 0 &&
+         keys[0] == values[0] && keys[0] != queries[0];
+}
+} // namespace
+
 Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how) {
   Recorder &recorder = Recorder::current();
   Attention own = how;
   const Tensor query = scaled(q, own);
+  if (haveOtherKeys(q, k, v))
+    return evened(At(query, q.at), k, v, own,
+                  [](const At &q, const Tensor &k, const Tensor &v, const Attention &how) {
+                    return AttentionSums{attention(q, k, v, how), {}};
+                  })
+        .y;
   if (!how.score.call)
     if (const auto y =
             recorder.replacement("attention", {query, k, v, how.first, how.last}, own.scale.number,
@@ -428,7 +377,10 @@ Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention 
 AttentionSums attentionSums(const At &q, const Tensor &k, const Tensor &v, const Attention &how) {
   Recorder &recorder = Recorder::current();
   Attention own = how;
-  graph::AttentionOp op = recordAttention(At(scaled(q, own), q.at), k, v, own);
+  const At query(scaled(q, own), q.at);
+  if (haveOtherKeys(q, k, v))
+    return evened(query, k, v, own, attentionSums);
+  graph::AttentionOp op = recordAttention(query, k, v, own);
   return {recorder.handle(op.getY()), recorder.handle(op.getLse())};
 }
 
@@ -482,8 +434,8 @@ Tensor crossEntropy(const At &logits, const Tensor &targets) {
     return *y;
   const Value scores = recorder.value(logits, what);
   if (typeOf(scores).getRank() != 2 || dtypeOf(scores) != f32)
-    fail(logits.at,
-         fmt::format("{}: the logits are {}; wanted is f32 [T, V]", what, describe(scores)));
+    fail(logits.at, fmt::format("{}: the logits are {}; wanted is f32 [T, V]: cast or reshape them",
+                                what, describe(scores)));
   if (typeOf(scores).getDimSize(1) < 1)
     fail(logits.at, fmt::format("{}: the logits {} have no columns that a target could be", what,
                                 describe(scores)));

@@ -195,7 +195,11 @@ Tensor operator*(const Operand &a, const Operand &b) { return binary<graph::MulO
 Tensor operator/(const Operand &a, const Operand &b) { return binary<graph::DivOp>("/", a, b); }
 Tensor max(const Operand &a, const Operand &b) { return binary<graph::MaxOp>("max", a, b); }
 Tensor min(const Operand &a, const Operand &b) { return binary<graph::MinOp>("min", a, b); }
-Tensor operator-(const At &x) { return unary<graph::NegOp>("−", x); }
+Tensor operator-(const At &x) {
+  if (dtypeOf(Recorder::current().value(x, "−")) == i32)
+    return Operand(0.0, x.at) - Operand(x.tensor, x.at);
+  return unary<graph::NegOp>("−", x);
+}
 Tensor exp(const At &x) { return unary<graph::ExpOp>("exp", x); }
 Tensor log(const At &x) { return unary<graph::LogOp>("log", x); }
 Tensor sqrt(const At &x) { return unary<graph::SqrtOp>("sqrt", x); }

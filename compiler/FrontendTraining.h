@@ -125,7 +125,7 @@ void recordLogits(int64_t tokens, const void *context, Tensor (*call)(const void
                   Line at);
 
 /// The training program: `tokenLosses(tokens, targets)` maps i32 [T] and i32 [T] to every token's
-/// loss, f32 [T].
+/// loss, f32 [T]; or, with Loss::mean, to the sequence's, f32 {}.
 template <typename F>
 void train(int64_t tokens, Loss loss, const F &tokenLosses, Line at = Line::here()) {
   static_assert(

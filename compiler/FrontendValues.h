@@ -13,6 +13,7 @@ inline mlir::RankedTensorType typeOf(mlir::Value value) {
 inline DType dtypeOf(mlir::Value value) {
   return Recorder::dtypeOf(typeOf(value).getElementType());
 }
+inline bool isFloat(mlir::Value value) { return dtypeOf(value) == f32 || dtypeOf(value) == bf16; }
 inline std::string shapeOf(mlir::Value value) { return text(typeOf(value).getShape()); }
 /// "bf16 [4, 8]"
 inline std::string describe(mlir::Value value) {

@@ -304,15 +304,16 @@ void Recorder::recordLoss(bool validation, int64_t tokens, Loss loss, const void
       call(context, handle(function.getArgument(0)), handle(function.getArgument(1)));
   const Value losses = value(result, at, role);
   auto wanted = RankedTensorType::get({tokens}, builder.getF32Type());
-  if (losses.getType() != wanted)
-    fail(at, fmt::format("{}: the losses are {} {}; wanted is f32 [{}], one a token", role,
+  const auto one = RankedTensorType::get({}, builder.getF32Type());
+  const bool isWhole = losses.getType() == one && loss == Loss::mean;
+  if (losses.getType() != wanted && !isWhole)
+    fail(at, fmt::format("{}: the losses are {} {}; wanted is f32 [{}], one a token{}", role,
                          nameOf(dtypeOf(getElementTypeOrSelf(losses))),
-                         graph::shapeText(losses.getType()), tokens));
-  Value total = reduce(graph::Combiner::sum, losses, {0}, at);
-  if (loss == Loss::mean)
-    total = op<graph::MulOp>(at, total,
-                             constant(1.0 / static_cast<double>(tokens),
-                                      RankedTensorType::get({}, builder.getF32Type()), at));
+                         graph::shapeText(losses.getType()), tokens,
+                         loss == Loss::mean ? ", or f32 [], the sequence's" : ""));
+  Value total = isWhole ? losses : reduce(graph::Combiner::sum, losses, {0}, at);
+  if (loss == Loss::mean && !isWhole)
+    total = op<graph::MulOp>(at, total, constant(1.0 / static_cast<double>(tokens), one, at));
   endProgram(function, total, at);
   record.tokens = tokens;
   record.lossIsSum = loss == Loss::sum;

@@ -161,6 +161,21 @@ CASES = {
         "return sum(takeAlong(x * w, which), -1)",
         lambda x, w, t: math.fsum(x[i] * w[i] for i in [(5 * j + t) % COLUMNS for j in range(3)]),
     ),
+    # Of integers along an axis, among them the order that undoes an order; ids of two dimensions.
+    "integerGather": (
+        "const Tensor order = argsort(x), back = gather(order, argsort(-order), -1);"
+        "const Tensor which = (iota({T, 3}, 1) * 5 + reshape(tokens, {T, 1})) % C;"
+        "const Tensor far = gather((order - 5) * 100000, which, -1);"
+        "const Tensor same = reshape(rows[reshape(tokens, {4, 4})], {T, C});"
+        "return sum(same * w * cast(back, f32), -1) + sum(cast(far, f32) * slice(w, 0, 0, 3), -1) * 1e-5",
+        lambda x, w, t: dot([v * i for i, v in enumerate(x)], w)
+        + dot([largest(x, COLUMNS)[(5 * j + t) % COLUMNS] - 5 for j in range(3)], w),
+    ),
+    # By the step, which is 0.
+    "select": (
+        "return sum(select(step() < 1, x, 0.0) * w, -1) + sum(select(step() < 0, 1.0, x) * w, -1)",
+        lambda x, w, t: 2 * dot(x, w),
+    ),
     "transpose": (
         "return sum(reshape(transpose(reshape(x, {T, 3, 4}), {0, 2, 1}), {T, C}) * w, -1)",
         lambda x, w, t: dot([x[4 * i + j] for j in range(4) for i in range(3)], w),
@@ -218,6 +233,49 @@ VALUES = """const Tensor t = iota({T}), q = reshape(x, {T, 1, C});
 const Tensor v = slice(concat({q, q}, 2), 2, 0, SIZE), weights = slice(concat({w, w}, 0), 0, 0, SIZE);
 const auto [y, lse] = attentionSums(q, q, v, {.first = full({T}, 0, i32), .last = t, .scale = 0.2});
 return sum(reshape(y, {T, SIZE}) * weights, -1) + lse"""
+# Queries of all tokens to keys of the first six, and of the last six to all.
+CROSS = """const Tensor t = iota({T}), q = reshape(x, {T, 1, C}), few = slice(q, 0, 0, 6);
+const auto [y, lse] = attentionSums(q, few, few * 0.5, {.first = t * 0, .last = min(t, 5), .scale = 0.2});
+const Tensor late = slice(t, 0, 10, 6), all = full({6}, 0, i32);
+const Tensor z = attention(slice(q, 0, 10, 6), q, q, {.first = all, .last = late, .scale = 0.3});
+return sum(reshape(y, {T, C}) * w, -1) + lse + sum(reshape(z, {6, C}) * w)"""
+
+
+def cross(rows, w):
+    total = []
+    for t, q in enumerate(rows):
+        keys = rows[: min(t, 5) + 1]
+        scores = [0.2 * dot(q, k) for k in keys]
+        lse = log_sum_exp(scores)
+        y = [0.5 * dot([math.exp(s - lse) for s in scores], column) for column in zip(*keys)]
+        total += [dot(y, w), lse]
+    late = [y for y, _ in attended(rows, ROWS, 0.3)][10:]
+    return math.fsum(total) + ROWS * math.fsum(dot(y, w) for y in late)
+
+
+# Leading dimensions on either side alone, on both, missing; and a linear layer of more of them.
+UNEVEN = """const Tensor a = reshape(x, {2, 1, 8, C}), b = reshape(x * w, {1, 4, 4, C});
+const Tensor both = matmul(a, transpose(b));
+const Tensor left = matmul(slice(x, 0, 0, C), reshape(x, {2, C, 8})), right = matmul(a, transpose(slice(x, 0, 0, 3)));
+const Tensor three = linear(reshape(x, {4, 4, C}), slice(x, 0, 0, 5));
+return sum(both * both) * 0.01 + sum(left * slice(w, 0, 0, 8)) + sum(right * right) + reshape(sum(three * slice(w, 0, 0, 5), {-1}), {T, 1})"""
+
+
+def uneven(rows, w):
+    flat = [v for row in rows for v in row]
+    both = sum(dot([p * q for p, q in zip(a, w)], b) ** 2 for a in rows for b in rows)
+    left = math.fsum(
+        rows[m][k] * flat[96 * i + 8 * k + n] * w[n]
+        for i in range(2)
+        for m in range(COLUMNS)
+        for k in range(COLUMNS)
+        for n in range(8)
+    )
+    right = sum(dot(a, b) ** 2 for a in rows for b in rows[:3])
+    three = math.fsum(dot(a, rows[n]) * w[n] for a in rows for n in range(5))
+    return ROWS * (0.01 * both + left + right) + three
+
+
 BAND = """const Tensor q = reshape(x, {T, 2, 6}), s = bandScores(q, 0.5 * q, 5);
 const Tensor which = iota({T, 2, 5}) + iota({T, 2, 5}, 2) - 4;
 const Tensor p = exp(select(which >= 0, s, -100.0));
@@ -320,6 +378,8 @@ SEQUENCES = {
         VALUES.replace("SIZE", "24"),
         lambda rows, w: math.fsum(2 * dot(y, w) + lse for y, lse in attended(rows, ROWS, 0.2)),
     ),
+    "cross": (CROSS, cross),
+    "uneven": (UNEVEN, uneven),
     "band": (BAND, band),
 }
 # The numbers of the columns that topK takes of rows in which NaN of either sign lies, one of another
@@ -392,6 +452,21 @@ class Functions(RunTest):
                         self.assertFalse(any(gradient), parameter)
                     else:
                         self.assertLessEqual(distance(gradient, wanted), 2e-5, parameter)
+
+    def test_loss_of_a_sequence(self):
+        """A single number is a sequence's mean loss, in training and validation."""
+        write_shard(self.path("t_0.bin"), [*range(ROWS), 0, 0])
+        found = []
+        for name, result in (("each", "reshape(f(), {T})"), ("whole", "mean(f())")):
+            source, plan = self.path(name + ".cpp"), self.path(name + ".plan")
+            text = MODEL.replace("CODE", "return sum(x * w, -1)").replace("Loss::sum", "Loss::mean")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(text.replace("return reshape(f(), {T})", "return " + result))
+            done = run_command("nanoc", "compile", source, "-o", plan, "--target", "cpu")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            log, end = self.train(plan, name, "--steps", 1, "--val", self.path("t_0.bin"))
+            found.append((train_losses(log), read_safetensors(end)))
+        self.assertEqual(*found)
 
     def test_order_of_nan(self):
         """NaN is the largest, in either type, on the CPU and in kernels for CUDA."""
