@@ -7,6 +7,7 @@
 #include "ir/graph/Program.h"
 #include "ir/graph/ReduceOps.h"
 #include "ir/graph/ShapeOps.h"
+#include "ir/graph/TableOps.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 using namespace mlir;
@@ -27,6 +29,14 @@ bool isI32(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.getElementType().isInteger(32);
 }
+
+bool isF32(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && type.getElementType().isF32();
+}
+
+/// f32 holds the integers up to it.
+constexpr int64_t exactF32 = int64_t(1) << 24;
 
 bool isOneNumber(const Range &range) { return range.low == range.high; }
 
@@ -77,6 +87,13 @@ Range shiftedRight(const Range &a, const Range &b) {
   if (a.low < 0)
     return {0, int64_t(UINT32_MAX) >> b.low, false};
   return {a.low >> b.low, a.high >> b.low, a.isReached};
+}
+
+/// Of a shift by a known number of bits.
+Range shiftedLeft(const Range &a, const Range &b) {
+  if (!isOneNumber(b) || b.low < 0 || b.low > 31)
+    return {};
+  return wrapping({a.low * (int64_t(1) << b.low), a.high * (int64_t(1) << b.low), a.isReached});
 }
 
 Range joined(const Range &a, const Range &b) {
@@ -195,9 +212,41 @@ IntegerRanges::IntegerRanges(ProgramOp function, int64_t vocabulary) {
   for (BlockArgument argument : function.getArguments())
     if (isI32(argument) && argument.getArgNumber() < ofTokens && vocabulary > 0)
       known[argument] = {0, std::min<int64_t>(vocabulary - 1, INT32_MAX), false};
-  for (Operation &op : function.getBody().front())
-    if (op.getNumResults() == 1 && isI32(op.getResult(0)))
+  for (Operation &op : function.getBody().front()) {
+    if (op.getNumResults() != 1)
+      continue;
+    if (isI32(op.getResult(0)))
       known[op.getResult(0)] = compute(&op);
+    else if (isF32(op.getResult(0)) && isWhole(&op))
+      if (const Range range = compute(&op); range.low >= -exactF32 && range.high <= exactF32)
+        known[op.getResult(0)] = range;
+  }
+}
+
+bool IntegerRanges::isWhole(Operation *op) const {
+  auto isKnown = [&](Value value) { return known.contains(value); };
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case([](ConstantOp constant) {
+        const double number = constant.getValue().convertToDouble();
+        return std::abs(number) <= exactF32 && std::trunc(number) == number;
+      })
+      .Case([](IotaOp) { return true; })
+      .Case([&](CastOp cast) { return isI32(cast.getX()); })
+      .Case([&](SelectOp select) {
+        return isKnown(select.getOnTrue()) && isKnown(select.getOnFalse());
+      })
+      .Case([&](ReduceOp reduce) {
+        return reduce.getCombiner() == Combiner::max && isKnown(reduce.getX());
+      })
+      .Case([&](GatherOp gather) {
+        // Of rows that are certain to be the table's.
+        return isKnown(gather.getTable()) &&
+               of(gather.getIds()).isWithin(tensorType(gather.getTable()).getDimSize(0));
+      })
+      .Case<AddOp, SubOp, MulOp, MaxOp, MinOp, BroadcastOp, ReshapeOp, RotateOp, TransposeOp,
+            PermuteOp, SliceOp, ConcatOp>(
+          [&](auto op) { return llvm::all_of(op->getOperands(), isKnown); })
+      .Default([](Operation *) { return false; });
 }
 
 IntegerRange IntegerRanges::compute(Operation *op) const {
@@ -246,9 +295,13 @@ IntegerRange IntegerRanges::compute(Operation *op) const {
         return range;
       })
       .Case<OrOp, XorOp>([&](auto) {
+        for (unsigned i : {0, 1})
+          if (const Range each = operand(i); each.low == 0 && each.high == 0)
+            return operand(1 - i);
         const int64_t ones = onesAround(operand(0), operand(1));
         return ones < 0 ? Range() : Range{0, ones, false};
       })
+      .Case([&](ShlOp) { return shiftedLeft(operand(0), operand(1)); })
       .Case([&](ShrOp) { return shiftedRight(operand(0), operand(1)); })
       .Case([&](SelectOp select) {
         // What is chosen may be what was compared.
@@ -268,7 +321,11 @@ IntegerRange IntegerRanges::compute(Operation *op) const {
       .Case([&](CastOp cast) {
         if (tensorType(cast.getX()).getElementType().isInteger(16))
           return Range{0, UINT16_MAX, false};
-        return isI32(cast.getX()) ? operand(0) : Range();
+        return operand(0);
+      })
+      .Case<ReduceOp, GatherOp>([&](auto) {
+        const Range all = operand(0);
+        return isF32(op->getResult(0)) ? Range{all.low, all.high, isOneNumber(all)} : Range();
       })
       .Case<BroadcastOp, ReshapeOp, RotateOp, TransposeOp, PermuteOp>(
           [&](auto) { return operand(0); })

@@ -29,8 +29,9 @@ struct IntegerRange {
 std::string toString(const IntegerRange &range);
 
 /// Goes over a function's block once, from the first op to the last. What overflows may be any
-/// number; so may what comes from floats, scalars and states, but not from tables. The remainder
-/// x − x/c·c is 0 … c − 1.
+/// number; so may what comes from scalars and states, but not from tables. The remainder
+/// x − x/c·c is 0 … c − 1. f32 that are made of integers, and hold them exactly, are followed too:
+/// the columns of largest numbers are found in them, and integers are looked up in tables of them.
 ///
 ///   %t = nano.iota 0 : tensor<128xi32>                       // 0 to 127
 ///   %s = nano.add %tokens, %three_hundred                    // 300 to 556 of 257 tokens
@@ -47,6 +48,8 @@ public:
 
 private:
   IntegerRange compute(mlir::Operation *op) const;
+  /// Whether all elements of an op's f32 result are certain to be integers, those of `compute`.
+  bool isWhole(mlir::Operation *op) const;
 
   llvm::DenseMap<mlir::Value, IntegerRange> known;
 };

@@ -114,13 +114,14 @@ module {
     // expected-remark @below {{its indices, 0 to 63, lie in}}
     %g25 = nano.gather %table, %order : (tensor<2000x4xf32>, tensor<128xi32>) -> tensor<128x4xf32>
 
-    // Scalars change from step to step, and floats may be anything.
+    // Scalars change from step to step, and floats may be anything where they are no integers.
     %window = nano.load @window : tensor<i32>
     %wider = nano.broadcast %window dims [] : tensor<i32> -> tensor<128xi32>
     // expected-remark @below {{its indices, any number, may lie outside of}}
     %g23 = nano.gather %table, %wider : (tensor<2000x4xf32>, tensor<128xi32>) -> tensor<128x4xf32>
     %float = nano.cast %t : tensor<128xi32> -> tensor<128xf32>
-    %integer = nano.cast %float : tensor<128xf32> -> tensor<128xi32>
+    %root = nano.sqrt %float : tensor<128xf32>
+    %integer = nano.cast %root : tensor<128xf32> -> tensor<128xi32>
     // expected-remark @below {{its indices, any number, may lie outside of}}
     %g24 = nano.gather %table, %integer : (tensor<2000x4xf32>, tensor<128xi32>) -> tensor<128x4xf32>
     nano.return %loss : tensor<f32>
@@ -150,6 +151,77 @@ module {
     %g1 = nano.gather %table, %small : (tensor<2000x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
     // expected-remark @below {{its indices, any number, may lie outside of}}
     %g2 = nano.gather %table, %counter : (tensor<2000x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+    nano.return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// Integers that f32 hold: the column of a row's largest number, whatever that is; looked up; in halves.
+// Not what f32 round, what divides, nor numbers that nobody knows.
+module {
+  nano.model "m" {training = {vocab_size = 257 : i64}}
+  nano.program @train(%tokens: tensor<128xi32>, %targets: tensor<128xi32>, %scores: tensor<128x10xf32>) -> tensor<f32> attributes {role = "train"} {
+    %loss = nano.constant 0.0 : tensor<f32>
+    %table = nano.constant 1.0 : tensor<2000x4xf32>
+    %best = nano.reduce max %scores dims [1] : tensor<128x10xf32> -> tensor<128xf32>
+    %each = nano.broadcast %best dims [0] : tensor<128xf32> -> tensor<128x10xf32>
+    %columns = nano.iota 1 : tensor<128x10xf32>
+    %ten = nano.constant 10.0 : tensor<128x10xf32>
+    %one = nano.constant 1.0 : tensor<128x10xf32>
+    %behind = nano.sub %ten, %columns : tensor<128x10xf32>
+    %ofNaN = nano.select eq, %scores, %scores, %one, %behind : tensor<128x10xf32>, tensor<128x10xf32>
+    %candidates = nano.select eq, %scores, %each, %behind, %ofNaN : tensor<128x10xf32>, tensor<128x10xf32>
+    %most = nano.reduce max %candidates dims [1] : tensor<128x10xf32> -> tensor<128xf32>
+    %tens = nano.constant 10.0 : tensor<128xf32>
+    %column = nano.sub %tens, %most : tensor<128xf32>
+    %which = nano.cast %column : tensor<128xf32> -> tensor<128xi32>
+    // expected-remark @below {{its indices, 0 to 9, lie in}}
+    %g0 = nano.gather %table, %which : (tensor<2000x4xf32>, tensor<128xi32>) -> tensor<128x4xf32>
+
+    %sixteen = nano.constant 16.0 : tensor<128x1xi32>
+    %mask = nano.constant 65535.0 : tensor<128x1xi32>
+    %wide = nano.reshape %tokens : tensor<128xi32> -> tensor<128x1xi32>
+    %high = nano.shr %wide, %sixteen : tensor<128x1xi32>
+    %low = nano.and %wide, %mask : tensor<128x1xi32>
+    %highs = nano.cast %high : tensor<128x1xi32> -> tensor<128x1xf32>
+    %lows = nano.cast %low : tensor<128x1xi32> -> tensor<128x1xf32>
+    // expected-remark @below {{its indices, 0 to 9, lie in its 128 rows}}
+    %upper = nano.gather %highs, %which : (tensor<128x1xf32>, tensor<128xi32>) -> tensor<128x1xf32>
+    // expected-remark @below {{its indices, 0 to 9, lie in its 128 rows}}
+    %lower = nano.gather %lows, %which : (tensor<128x1xf32>, tensor<128xi32>) -> tensor<128x1xf32>
+    %uppers = nano.cast %upper : tensor<128x1xf32> -> tensor<128x1xi32>
+    %lowers = nano.cast %lower : tensor<128x1xf32> -> tensor<128x1xi32>
+    %moved = nano.shl %uppers, %sixteen : tensor<128x1xi32>
+    %both = nano.or %moved, %lowers : tensor<128x1xi32>
+    %found = nano.reshape %both : tensor<128x1xi32> -> tensor<128xi32>
+    // expected-remark @below {{its indices, 0 to 256, lie in}}
+    %g1 = nano.gather %table, %found : (tensor<2000x4xf32>, tensor<128xi32>) -> tensor<128x4xf32>
+
+    %large = nano.constant 20000000.0 : tensor<128xf32>
+    %rounded = nano.add %column, %large : tensor<128xf32>
+    %a = nano.sub %rounded, %large : tensor<128xf32>
+    %part = nano.div %column, %tens : tensor<128xf32>
+    %whole = nano.mul %part, %tens : tensor<128xf32>
+    %b = nano.sub %column, %whole : tensor<128xf32>
+    %ai = nano.cast %a : tensor<128xf32> -> tensor<128xi32>
+    %bi = nano.cast %b : tensor<128xf32> -> tensor<128xi32>
+    %ci = nano.cast %best : tensor<128xf32> -> tensor<128xi32>
+    // expected-remark @below {{its indices, any number, may lie outside of}}
+    %g2 = nano.gather %table, %ai : (tensor<2000x4xf32>, tensor<128xi32>) -> tensor<128x4xf32>
+    // expected-remark @below {{its indices, any number, may lie outside of}}
+    %g3 = nano.gather %table, %bi : (tensor<2000x4xf32>, tensor<128xi32>) -> tensor<128x4xf32>
+    // expected-remark @below {{its indices, any number, may lie outside of}}
+    %g4 = nano.gather %table, %ci : (tensor<2000x4xf32>, tensor<128xi32>) -> tensor<128x4xf32>
+
+    // A row that may not be the table's may be anything.
+    %narrow = nano.slice %lows dim 0 at 0 : tensor<128x1xf32> -> tensor<64x1xf32>
+    // expected-remark @below {{may lie outside of its 64 rows}}
+    %unsure = nano.gather %narrow, %tokens : (tensor<64x1xf32>, tensor<128xi32>) -> tensor<128x1xf32>
+    %d = nano.reshape %unsure : tensor<128x1xf32> -> tensor<128xf32>
+    %di = nano.cast %d : tensor<128xf32> -> tensor<128xi32>
+    // expected-remark @below {{its indices, any number, may lie outside of}}
+    %g5 = nano.gather %table, %di : (tensor<2000x4xf32>, tensor<128xi32>) -> tensor<128x4xf32>
     nano.return %loss : tensor<f32>
   }
 }
