@@ -171,12 +171,13 @@ Value partialLargestOf(Value value) {
   return isOfBlocks ? reshape.getX() : Value();
 }
 
-/// True for what a thread computes of eight neighbours of a row from those of its operands.
+/// True for what a thread computes of eight neighbours of a row from those of its operands, and not
+/// from where they are.
 static bool isOfElements(Operation &op) {
   if (auto broadcast = dyn_cast<BroadcastOp>(op))
     return tensorType(broadcast.getX()).getRank() == 0 ||
            broadcast.getDims() == ArrayRef<int64_t>{1};
-  return op.hasTrait<ElementwiseOp>() || isa<ConstantOp>(op);
+  return op.hasTrait<ElementwiseOp>() && !isa<IotaOp>(op);
 }
 
 /// True for an op of partial sums or maxima that are results: the sum, or the reshape that it

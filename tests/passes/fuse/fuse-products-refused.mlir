@@ -1,6 +1,6 @@
 // What no generated kernel computes stays with the library, and a remark says why: no product is inside of a kernel.
 // RUN: nano-opt %s -nano-fuse-products="products=fused report" -split-input-file -verify-diagnostics | FileCheck %s --implicit-check-not="{{^      %.* = nano.(scaled_)?matmul}}"
-// CHECK-COUNT-32: {{^    %.* = nano.(scaled_)?matmul}}
+// CHECK-COUNT-33: {{^    %.* = nano.(scaled_)?matmul}}
 
 nano.program @batch(%x: tensor<2x4096x256xbf16>, %w: tensor<2x256x512xbf16>) -> tensor<2x4096x512xbf16> {
   // expected-remark @below {{left to the library: it is a batch of products}}
@@ -452,4 +452,20 @@ nano.program @read_besides(%x: tensor<4096x256xf8E4M3FN>, %w: tensor<512x256xf8E
     nano.yield %s : tensor<4096xf32>
   }
   nano.return %y, %p : tensor<4096xf32>, tensor<4096x512xbf16>
+}
+
+// -----
+
+nano.program @places(%x: tensor<4096x256xbf16>, %w: tensor<512x256xbf16>) -> tensor<4096x512xbf16> {
+  // expected-remark @below {{left to the library: its kernel has a nano.iota}}
+  %p = nano.matmul %x, %w {transpose_b} : (tensor<4096x256xbf16>, tensor<512x256xbf16>) -> tensor<4096x512xbf16>
+  %y = nano.fused(%p) : (tensor<4096x512xbf16>) -> tensor<4096x512xbf16> {
+  ^bb0(%a: tensor<4096x512xbf16>):
+    %j = nano.iota 1 : tensor<4096x512xi32>
+    %n = nano.constant 500.0 : tensor<4096x512xi32>
+    %o = nano.constant 0.0 : tensor<4096x512xbf16>
+    %s = nano.select lt, %j, %n, %a, %o : tensor<4096x512xi32>, tensor<4096x512xbf16>
+    nano.yield %s : tensor<4096x512xbf16>
+  }
+  nano.return %y : tensor<4096x512xbf16>
 }
