@@ -23,7 +23,9 @@ std::string list(const std::vector<int64_t> &values) {
 std::string typeOf(const std::vector<int64_t> &shape, const std::string &element) {
   std::string text = "tensor<";
   for (int64_t size : shape)
-    text += (size == T  ? lengthMark
+    text += (size == T ? lengthMark
+             : size < shorterBy(0)
+                 ? lengthMark + std::string("-") + std::to_string(shorterBy(0) - size) + "-"
              : size < 0 ? lengthMark + std::string("*") + std::to_string(size / T) + "*"
                         : std::to_string(size)) +
             "x";
@@ -40,9 +42,10 @@ std::string withLength(const std::string &text, int64_t length) {
     }
     at += mark.size();
     int64_t size = length;
-    if (text[at] == '*') {
-      const size_t end = text.find('*', at + 1);
-      size *= std::stoll(text.substr(at + 1, end - at - 1));
+    if (const char kind = text[at]; kind == '*' || kind == '-') {
+      const size_t end = text.find(kind, at + 1);
+      const int64_t by = std::stoll(text.substr(at + 1, end - at - 1));
+      size = kind == '*' ? size * by : size - by;
       at = end + 1;
     }
     result += std::to_string(size);
@@ -125,8 +128,12 @@ ModelText::Value ModelText::slice(Value x, int64_t dim, int64_t start, int64_t s
 }
 
 ModelText::Value ModelText::concat(const Value &x, const Value &y, int64_t dim) {
+  return concat(x, y, dim, x.shape[dim] + y.shape[dim]);
+}
+
+ModelText::Value ModelText::concat(const Value &x, const Value &y, int64_t dim, int64_t size) {
   Shape shape = x.shape;
-  shape[dim] += y.shape[dim];
+  shape[dim] = size;
   return op(shape, x.element,
             "nano.concat " + x.name + ", " + y.name + " dim " + std::to_string(dim) + " : (" +
                 typeOf(x.shape, x.element) + ", " + typeOf(y.shape, y.element) + ") -> ");

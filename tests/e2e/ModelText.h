@@ -12,6 +12,8 @@ namespace nano::test {
 constexpr int64_t T = -1;
 constexpr const char *lengthMark = "$T";
 constexpr const char *inverseLengthMark = "$INV";
+/// The dimension T − k, for k of at least 1.
+constexpr int64_t shorterBy(int64_t k) { return -(int64_t{1} << 40) - k; }
 
 /// A value of the program: its name, sizes and element type.
 struct ModelValue {
@@ -24,7 +26,8 @@ struct ModelValue {
 std::string number(double value);
 std::string list(const std::vector<int64_t> &values);
 std::string typeOf(const std::vector<int64_t> &shape, const std::string &element);
-/// `text` with T and its multiples in types filled in, and T where the mark stands alone.
+/// `text` with T, its multiples and what is shorter by a number in types filled in, and T where the
+/// mark stands alone.
 std::string withLength(const std::string &text, int64_t length);
 /// `text` with every `mark` replaced.
 std::string replaced(std::string text, const std::string &mark, const std::string &by);
@@ -53,6 +56,8 @@ public:
   Value permute(Value x, const Shape &order);
   Value slice(Value x, int64_t dim, int64_t start, int64_t size);
   Value concat(const Value &x, const Value &y, int64_t dim);
+  /// The same where the sum of both sizes is `size`.
+  Value concat(const Value &x, const Value &y, int64_t dim, int64_t size);
   Value reduce(const char *combiner, Value x, const Shape &dims);
   /// x·op(w), the result of type `element`.
   Value matmul(const Value &a, const Value &b, bool transposeA, bool transposeB, const Shape &shape,

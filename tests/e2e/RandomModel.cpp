@@ -23,8 +23,8 @@ public:
     model.sequences = pick(1, 4);
     if (!extent.isWhole)
       model.sequences = model.sequences < 4 ? 1 : 2;
-    // Three in four models are f32 throughout.
-    bf16Percent = chance(25) ? 40 : 0;
+    // Three in four models are f32 throughout; of the others some are bf16 nearly so.
+    bf16Percent = chance(75) ? 0 : chance(50) ? 40 : 90;
   }
 
   RandomModel make() {
@@ -165,7 +165,9 @@ private:
   /// The next value, made of x [T, C].
   Value step(Value x) {
     const int64_t columns = x.shape[1];
-    switch (pick(0, 25)) {
+    if (bf16Percent > 0 && chance(15))
+      return ended(x);
+    switch (pick(0, 26)) {
     case 0:
     case 1:
       return linear(norm(x, chance(30)), randomWidth(), randomFloat());
@@ -259,7 +261,9 @@ private:
     case 23:
       return projected(x);
     case 24:
-      return binary("add", x, branches(cast(norm(x, false), x.element)));
+      return moved(x);
+    case 25:
+      return binary("add", x, branches(norm(x, false)));
     default:
       return chance(50) ? elementwise(x) : mixed(x);
     }
@@ -293,14 +297,17 @@ private:
   }
 
   void finish() {
-    // Logits of the last value, the head padded like those of real models.
-    const int64_t columns = (model.vocabulary + 15) / 16 * 16;
+    // Logits of the last value, the head padded like those of real models, or not.
+    const int64_t columns =
+        chance(60) ? (model.vocabulary + 15) / 16 * 16 : std::max<int64_t>(model.vocabulary, 33);
     Value x = pool.back();
     Value z = cast(linear(chance(70) ? norm(x, false) : x, columns, x.element), "f32");
     if (chance(50)) {
       Value capped = unary("tanh", z);
       z = times(capped, 4);
     }
+    if (chance(20))
+      z = scaled(z);
     const std::string forward = body;
     Value loss =
         op({T}, "f32",
@@ -314,6 +321,8 @@ private:
       Value all{loss.name.substr(0, loss.name.size() - 2) + "#1", {T}, "f32"};
       loss = binary("add", loss, times(binary("mul", all, all), 0.01));
     }
+    if (chance(40))
+      loss = binary("add", loss, besideLoss(z));
     Value total = reduce("sum", loss, {0});
     for (size_t i = 0; i + 1 < pool.size(); ++i)
       if (std::find(chosen.begin(), chosen.end(), i) == chosen.end()) {

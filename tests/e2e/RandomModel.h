@@ -30,10 +30,11 @@ struct RandomExtent {
 };
 
 /// The model of the number `seed`: embedding, a few blocks of random ops over the sequence
-/// (products, attention, norms, softmaxes, gates, column sums, recurrences, bands, rows taken and
-/// added up along any axis, the largest columns, slices, dimensions in other orders, random
-/// numbers, whole numbers, element-wise chains), a head with cross-entropy, and terms that use
-/// every value that nothing else does.
+/// (products, attention, norms, softmaxes, gates, column sums, recurrences, bands, rows taken,
+/// moved and added up along any axis, the largest columns, slices, dimensions in other orders,
+/// random numbers, whole numbers, element-wise chains), a head of any number of columns with
+/// cross-entropy and sometimes a loss of its own beside it, and terms that use every value that
+/// nothing else does.
 RandomModel randomModel(uint64_t seed, const RandomExtent &extent = {});
 
 } // namespace nano::test

@@ -45,7 +45,8 @@ ModelText::Value RandomPieces::linear(Value x, int64_t columns, const std::strin
   return matmul(x, weight, false, transpose, {T, columns}, element);
 }
 
-ModelText::Value RandomPieces::branches(Value x) {
+ModelText::Value RandomPieces::branches(Value given) {
+  Value x = cast(given, randomFloat());
   const bool transpose = chance(70);
   auto product = [&](Value factor, int64_t columns, double deviation) {
     const int64_t inner = factor.shape[1];
@@ -66,7 +67,34 @@ ModelText::Value RandomPieces::branches(Value x) {
     Value back = product(chance(70) ? unary("tanh", part) : part, x.shape[1], 0.4);
     sum = sum ? binary("add", *sum, back) : back;
   }
-  return *sum;
+  return cast(*sum, given.element);
+}
+
+ModelText::Value RandomPieces::ended(Value given) {
+  model.hasBf16 = true;
+  const std::string element = "bf16";
+  Value x = linear(given, 16 * pick(1, 4), element);
+  const int64_t columns = chance(30) ? 128 * pick(1, 2) : 16 * pick(1, 9);
+  Value h = linear(x, columns, element);
+  switch (pick(0, 3)) {
+  case 0:
+    h = binary("mul", h, unary("sigmoid", h));
+    break;
+  case 1: { // what gates it, which others read too or not
+    Value gate = linear(x, columns, element);
+    h = binary("mul", chance(50) ? binary("mul", gate, unary("sigmoid", gate)) : gate, h);
+    break;
+  }
+  case 2: {
+    Value wide = cast(h, "f32");
+    Value bias = broadcast(parameter({columns}, "f32", 0.2), h.shape, {1});
+    h = cast(unary("tanh", binary("add", wide, bias)), element);
+    break;
+  }
+  default:
+    h = norm(h, chance(30));
+  }
+  return binary("add", given, cast(linear(h, given.shape[1], element), given.element));
 }
 
 //===- Pieces of models --------------------------------------------------------===//
@@ -120,6 +148,10 @@ ModelText::Value RandomPieces::apart(Value x, int64_t dim) {
 
 ModelText::Value RandomPieces::firstKeys() {
   Value zero = constant(0, {T}, "i32");
+  if (chance(15)) {
+    Value reach = constant(static_cast<double>(pick(1, 20)), {T}, "i32");
+    return binary("max", binary("sub", position, reach), firstOfDocument());
+  }
   switch (pick(0, 3)) {
   case 0:
     return zero;
@@ -134,14 +166,17 @@ ModelText::Value RandomPieces::firstKeys() {
     Value start = binary("sub", position, reach);
     return binary("max", start, zero);
   }
-  default: {
-    Value mark = constant(0, {T}, "i32");
-    Value starts = op({T}, "i32",
-                      "nano.select eq, %tokens, " + mark.name + ", " + position.name + ", " +
-                          zero.name + " : " + typeOf({T}, "i32") + ", ");
-    return op({T}, "i32", "nano.scan max " + starts.name + " : ");
+  default:
+    return firstOfDocument();
   }
-  }
+}
+
+ModelText::Value RandomPieces::firstOfDocument() {
+  Value zero = constant(0, {T}, "i32");
+  Value starts = op({T}, "i32",
+                    "nano.select eq, %tokens, " + zero.name + ", " + position.name + ", " +
+                        zero.name + " : " + typeOf({T}, "i32") + ", ");
+  return op({T}, "i32", "nano.scan max " + starts.name + " : ");
 }
 
 int64_t RandomPieces::headSize() { return chance(10) ? 16 * pick(3, 16) : 4 * pick(1, 8); }
@@ -349,6 +384,60 @@ ModelText::Value RandomPieces::projected(Value x) {
   Value z = cast(binary("add", times(chosen, 2), within), randomFloat());
   Value y = op(z.shape, z.element, "nano.sparsemax " + z.name + " : ");
   return times(binary("add", x, times(cast(y, x.element), columns)), 0.5);
+}
+
+ModelText::Value RandomPieces::moved(Value x) {
+  const Shape shape = x.shape;
+  int64_t dim = 0;
+  if (chance(40)) { // of parts, whose rows are as long as those that kernels read elsewhere
+    const int64_t parts = pick(2, 4);
+    x = reshape(linear(x, parts * 32, x.element), {T, parts, 32});
+    dim = 1;
+  }
+  const int64_t by = pick(1, dim == 0 ? 3 : x.shape[1] - 1);
+  const int64_t size = x.shape[dim], rest = dim == 0 ? shorterBy(by) : size - by;
+  Shape gone = x.shape;
+  gone[dim] = by;
+  const bool isOn = chance(60);
+  Value stay = slice(x, dim, isOn ? 0 : by, rest), zeros = constant(0, gone, x.element);
+  Value y = isOn ? concat(zeros, stay, dim, size) : concat(stay, zeros, dim, size);
+  if (chance(30)) // by one that reads them twice, beside another
+    y = binary("add", unary("tanh", binary("mul", y, y)), times(y, 0.5));
+  y = times(binary("add", x, y), 0.6);
+  return dim == 0 ? y : reshape(y, {T, y.shape[1] * y.shape[2]});
+}
+
+ModelText::Value RandomPieces::scaled(Value z) {
+  Value lengths = broadcast(parameter({z.shape[1]}, "f32", 0.1, 1), z.shape, {1});
+  Value factor = parameter({1}, "f32", 0.1, 1);
+  Value all = broadcast(factor, z.shape, {chance(50) ? 0 : 1});
+  return binary("mul", binary("div", z, lengths), all);
+}
+
+ModelText::Value RandomPieces::besideLoss(const Value &z) {
+  const auto columns = static_cast<double>(z.shape[1]);
+  Value sums = reduce("logsumexp", z, {1});
+  Value behind = binary("sub", z, broadcast(sums, z.shape, {0}));
+  switch (pick(0, 3)) {
+  case 0:
+    return times(reduce("sum", behind, {1}), -0.1 / columns);
+  case 1:
+    return times(reduce("sum", binary("mul", unary("exp", behind), behind), {1}), 0.1);
+  case 2: {
+    Value column = op(z.shape, "i32", "nano.iota 1 : ");
+    Value target = broadcast({"%targets", {T}, "i32"}, z.shape, {0});
+    Value zero = constant(0, z.shape, "f32");
+    Value picked = op(z.shape, "f32",
+                      "nano.select eq, " + column.name + ", " + target.name + ", " + z.name + ", " +
+                          zero.name + " : " + typeOf(z.shape, "i32") + ", ");
+    return times(binary("sub", sums, reduce("sum", picked, {1})), 0.3);
+  }
+  default: {
+    Value means = times(reduce("sum", unary("tanh", z), {0}), 0.1);
+    Value apart = reduce("sum", binary("mul", means, means), {0});
+    return times(broadcast(apart, {T}, {}), 0.01);
+  }
+  }
 }
 
 ModelText::Value RandomPieces::reordered(Value x) {

@@ -29,8 +29,11 @@ protected:
   Value embed(int64_t width);
   /// x [T, K] · a parameter, [T, N].
   Value linear(Value x, int64_t columns, const std::string &element);
-  /// Products of one x, each by a function of a parameter, and the sum of products of theirs.
-  Value branches(Value x);
+  /// Products of one value, each by a function of a parameter, and the sum of products of theirs.
+  Value branches(Value given);
+
+  /// Products of bf16 as kernels can end them: by a function, a gate, a bias or a norm.
+  Value ended(Value given);
 
   // Along the last dimension, of any rank.
   /// x/√(mean x² + ε); LayerNorm when `centers`.
@@ -40,7 +43,7 @@ protected:
 
   /// x plus a number for each index of `dim`, so that no two elements are equal.
   Value apart(Value x, int64_t dim);
-  /// First keys of queries: none masked, a window, or the document.
+  /// First keys of queries: none masked, a window, the document, or both.
   Value firstKeys();
   Value attention(Value x);
   /// Attention to the last tokens by products along a band, with weights that heads mix.
@@ -58,8 +61,16 @@ protected:
   Value sorted(Value x);
   /// The projection of rows onto the simplex, whose columns without probability x does not choose.
   Value projected(Value x);
+  /// Rows moved by some places towards either end, with zeros where none is moved to, along the
+  /// tokens or parts of a row.
+  Value moved(Value x);
   /// Dimensions in another order, a function of the last one there, and back.
   Value reordered(Value x);
+  /// Logits divided by a number a column, times a number for all.
+  Value scaled(Value z);
+  /// [T], what a loss of one's own makes of logits in f32, beside the cross-entropy: smoothed
+  /// targets, the entropy, the target's logit by hand, or how far columns are from each other.
+  Value besideLoss(const Value &z);
   /// Whole numbers beside x, where these change x's own are equal.
   Value rounded(Value x);
 
@@ -86,6 +97,7 @@ protected:
 private:
   /// Of an attention; some have heads that tensor cores compute.
   int64_t headSize();
+  Value firstOfDocument(); ///< of each token's
   /// Integers of `shape`, [T] or [T, k], in [0, size), a literal, that depend on tokens and places.
   Value numbersBelow(const Shape &shape, const std::string &size);
   int64_t parameters = 0, uses = 0;
