@@ -137,6 +137,8 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   // Late on tensors: it fixes which tensors exist in memory, and all that follows is about those.
   FuseOptions fuse = options.fuse;
   fuse.bothSums = targetOf(options.target).sumsBothWays;
+  fuse.endProducts =
+      targetOf(options.target).fusesProducts && options.fuseProducts.products != "library";
   passes.addPass(createFuse(fuse));
   // On kernels as they were grouped; changes nothing.
   if (options.reportFp8)

@@ -68,9 +68,10 @@ constexpr size_t mostAgain = 2;
 
 class Fuser : Groups {
 public:
-  /// `bothSums`: kernels may reduce along rows and sum columns.
-  Fuser(ProgramOp function, bool bothSums)
-      : Groups(function.getBody().front()), bothSums(bothSums) {
+  /// `bothSums`: kernels may reduce along rows and sum columns; `endProducts`: they may compute a
+  /// product that they alone read.
+  Fuser(ProgramOp function, bool bothSums, bool endProducts)
+      : Groups(function.getBody().front(), endProducts), bothSums(bothSums) {
     for (Operation &op : block)
       if (auto store = dyn_cast<StoreOp>(op))
         changed.insert(store.getSymbol());
@@ -619,7 +620,7 @@ struct Fuse : public nano::impl::FuseBase<Fuse> {
       if (failed(nano::decomposeReductions(function)))
         return signalPassFailure();
       int64_t floor = nano::trafficFloor(function);
-      if (failed(Fuser(function, bothSums).run()))
+      if (failed(Fuser(function, bothSums, endProducts).run()))
         return signalPassFailure();
       nano::Traffic after = nano::measureTraffic(function);
       function.setTrafficAttr(builder.getDictionaryAttr({

@@ -2,7 +2,9 @@
 #include "passes/fuse/FuseGroups.h"
 
 #include "ir/graph/GraphBuilder.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/RowOps.h"
+#include "ir/graph/ScaledOps.h"
 #include "ir/graph/ShapeOps.h"
 #include "ir/graph/Values.h"
 
@@ -258,11 +260,44 @@ bool Groups::canSumBothWays(int64_t a, int64_t b, Space space) {
   return held <= mostBothHeld;
 }
 
+Operation *Groups::ownProduct(int64_t id) {
+  for (Operation *op : groups[id].ops)
+    for (Value operand : op->getOperands()) {
+      Operation *product = operand.getDefiningOp();
+      if (isa_and_present<MatmulOp, ScaledMatmulOp>(product) &&
+          tensorType(operand).getNumElements() == groups[id].space.elements() &&
+          llvm::all_of(operand.getUsers(), [&](Operation *user) { return find(user) == id; }))
+        return product;
+    }
+  return nullptr;
+}
+
+bool Groups::endApart(int64_t maker, int64_t reader) {
+  if (!endProducts || groups[maker].reduces || groups[maker].columnReduces)
+    return false;
+  Operation *product = ownProduct(maker);
+  if (!product || !ownProduct(reader))
+    return false;
+  const Large made = largeOf(maker);
+  if (made.inputs.size() != 1 || made.inputs.front() != product->getResult(0))
+    return false;
+  bool isRead = false;
+  for (Value value : made.outputs) {
+    bool byReader = false, byOthers = false;
+    for (Operation *user : value.getUsers())
+      (find(user) == reader ? byReader : byOthers) = true;
+    if (byReader && !byOthers)
+      return false;
+    isRead |= byReader;
+  }
+  return isRead;
+}
+
 bool Groups::tryJoin(int64_t a, int64_t b, bool both) {
   if (a == b)
     return false;
   std::optional<Space> space = commonSpace(groups[a], groups[b], both);
-  if (!space || readsElsewhere(a, b))
+  if (!space || readsElsewhere(a, b) || endApart(a, b) || endApart(b, a))
     return false;
   if ((groups[a].reduces || groups[b].reduces) &&
       (groups[a].columnReduces || groups[b].columnReduces) && !canSumBothWays(a, b, *space))

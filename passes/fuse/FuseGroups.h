@@ -28,7 +28,8 @@ struct Group {
 /// The groups of a block's ops, in a topological order that joins keep.
 class Groups {
 public:
-  explicit Groups(mlir::Block &block) : block(block) {}
+  /// `endProducts`: a kernel may compute a product that it alone reads.
+  explicit Groups(mlir::Block &block, bool endProducts) : block(block), endProducts(endProducts) {}
 
 protected:
   /// Makes a group of each op.
@@ -64,6 +65,7 @@ protected:
   size_t operandsOf(int64_t id);
 
   mlir::Block &block;
+  const bool endProducts;
   std::vector<Group> groups;
   llvm::SmallVector<int64_t>
       sequence; // groups in a topological order; -1 where one has joined another
@@ -78,6 +80,12 @@ private:
                                                  llvm::function_ref<bool(int64_t)> mayWait);
   void reorder(int64_t first, int64_t second, const llvm::DenseSet<int64_t> &dependents);
   bool readsElsewhere(int64_t a, int64_t b);
+  /// The product whose result of the group's own size that group alone reads, if there is one.
+  mlir::Operation *ownProduct(int64_t id);
+  /// True when each of two groups can be the end of a product, and `reader` needs of `maker`, which
+  /// reads nothing else, what is written in any case: as one kernel they would end one product, and
+  /// the result of the other crossed memory.
+  bool endApart(int64_t maker, int64_t reader);
   bool isReadElsewhere(mlir::Operation *op, int64_t from, int64_t to,
                        llvm::SmallDenseSet<mlir::Operation *> &asked);
   /// True when threads can hold what one kernel of both, which reduces along rows and sums columns,

@@ -73,9 +73,13 @@ def Fuse : Pass<"nano-fuse", "::mlir::ModuleOp"> {
 
     A concat of zeros and all rows of a tensor but the last or first ones, along any dimension but the last, becomes rows that are gathered, where all that read it can be in kernels: each of them reads
     the tensor where it lies, and no copy is made.
+
+    With `end-products` two groups stay apart where each alone reads a product and the first one reads nothing else, if what the second one needs of it is written in any case: each can be the end of its
+    product then, as the square of max(h, 0) that is made again and the gradient that goes back through it.
   }];
   let options = [
     Option<"bothSums", "both-sums", "bool", "false", "kernels may reduce along rows and sum columns in one pass">,
+    Option<"endProducts", "end-products", "bool", "false", "a kernel may compute a product that it alone reads">,
   ];
   let dependentDialects = ["::nano::graph::NanoDialect"];
 }
