@@ -46,6 +46,7 @@ KeepLess::KeepLess(Block &block, const DenseSet<Operation *> &forward, DenseSet<
   int64_t place = 0;
   for (Operation &op : block)
     places[&op] = place++;
+  Operation *first = nullptr; // product of the backward pass
   for (Operation &op : block.without_terminator()) {
     const bool isForward = forward.contains(&op);
     for (Value operand : op.getOperands())
@@ -53,8 +54,17 @@ KeepLess::KeepLess(Block &block, const DenseSet<Operation *> &forward, DenseSet<
         lastForward[rootOf(operand)] = places.lookup(&op);
       else
         touch(operand, places.lookup(&op));
-    if (!isForward && firstProduct < 0 && isa<MatmulOp, ScaledMatmulOp>(op))
-      firstProduct = places.lookup(&op);
+    if (!isForward && isa<MatmulOp, ScaledMatmulOp>(op)) {
+      const bool isFirst = !first;
+      if (isFirst)
+        first = &op;
+      if (isFirst || llvm::any_of(op.getOperands(), [&](Value operand) {
+            Operation *maker = operand.getDefiningOp();
+            return maker && !forward.contains(maker) &&
+                   llvm::is_contained(first->getOperands(), operand);
+          }))
+        firstProducts = places.lookup(&op);
+    }
     if (isForward)
       for (Value result : op.getResults())
         if (held.contains(result) && !isBase(result))
@@ -92,6 +102,40 @@ void KeepLess::touch(Value value, int64_t place) {
   }
 }
 
+/// Whether a product of the backward pass reads what the forward pass makes.
+bool KeepLess::isReadByBackwardProduct(Value value) const {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return !forward.contains(user) && isa<MatmulOp, ScaledMatmulOp>(user);
+  });
+}
+
+/// Whether nothing but element-wise ops lie between a product and `value`, of which none reads
+/// another tensor of rows: the kernel that computes the product ends with them.
+bool KeepLess::endsProduct(Value value) const {
+  Operation *product = nullptr;
+  SmallVector<Value> stack{value};
+  while (!stack.empty()) {
+    Operation *op = stack.pop_back_val().getDefiningOp();
+    if (isa<MatmulOp, ScaledMatmulOp>(op)) {
+      if (product && product != op)
+        return false;
+      product = op;
+      continue;
+    }
+    if (!isCheap(op) || isa<ReduceOp>(op))
+      return false;
+    for (Value operand : op->getOperands()) {
+      if (isa_and_present<ConstantOp>(operand.getDefiningOp()))
+        continue;
+      if (isBase(operand) || isShared(operand))
+        return false;
+      stack.push_back(operand);
+    }
+  }
+  return product &&
+         tensorType(product->getResult(0)).getNumElements() == tensorType(value).getNumElements();
+}
+
 double KeepLess::secondsOf(Operation *op) const {
   double bytes = 0;
   for (Value value : op->getOperands())
@@ -126,7 +170,7 @@ KeepLess::Making KeepLess::makingOf(Value value) const {
   llvm::SmallDenseSet<Value> from;
   SmallVector<Operation *> stack{value.getDefiningOp()};
   seen.insert(stack.front());
-  if (isCheap(stack.front()))
+  if (isCheap(stack.front()) && !endsProduct(value))
     moved += double(bytesOf(value));
   while (!stack.empty()) {
     Operation *op = stack.pop_back_val();
@@ -140,15 +184,20 @@ KeepLess::Making KeepLess::makingOf(Value value) const {
     }
     for (Value operand : op->getOperands()) {
       if (isBase(operand) || isShared(operand)) {
-        if (isCheap(op))
+        if (isCheap(op) && !isa_and_present<ConstantOp>(operand.getDefiningOp()))
           moved += double(bytesOf(operand));
         if (!isBase(operand) && from.insert(operand).second)
           making.from.push_back(operand);
         continue;
       }
+      // What the backward pass reads too would be written for it in any case.
       if (!isCheap(op) && isCheap(operand.getDefiningOp()) &&
-          !isTransparent(operand.getDefiningOp()))
-        moved += double(bytesOf(operand));
+          !isTransparent(operand.getDefiningOp())) {
+        if (isReadByBackwardProduct(operand))
+          making.shared.push_back(operand.getDefiningOp());
+        else
+          moved += double(bytesOf(operand));
+      }
       if (seen.insert(operand.getDefiningOp()).second)
         stack.push_back(operand.getDefiningOp());
     }
@@ -190,7 +239,7 @@ int64_t KeepLess::peak() const {
 int64_t KeepLess::freedAt(int64_t place, Value value, const Making &making) const {
   const Range use = backward.lookup(value);
   auto covers = [&](const Range &range) { return range.first <= place && place <= range.last; };
-  if (use.first <= firstProduct || place <= lastForward.lookup(value) || place > use.last ||
+  if (use.first <= firstProducts || place <= lastForward.lookup(value) || place > use.last ||
       covers(use) || place < places.lookup(value.getDefiningOp()))
     return 0;
   int64_t freed = bytesOf(value);
@@ -213,6 +262,7 @@ void KeepLess::drop(Value value, bool isAsked) {
   held.erase(value);
   made.insert(value.getDefiningOp());
   made.insert_range(making.ops);
+  made.insert_range(making.shared);
   const int64_t place = backward.lookup(value).first;
   for (Value operand : value.getDefiningOp()->getOperands())
     touch(operand, place);

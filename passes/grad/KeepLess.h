@@ -33,9 +33,12 @@ struct Remade {
 ///   price    of a value that is held: the predicted seconds of the ops that make it from what else
 ///            is held, those that are made again anyway not counted
 ///
+/// Element-wise ops that end a product cost no bytes of their own, nor does it to write what its
+/// products read where the backward pass reads it too: that is made once for both.
+///
 /// While the peak is too high, the value goes that frees most bytes at its place for a second. One
-/// that frees none there stays, as what the last layer has made, and so does what the backward pass
-/// reads up to its first product, which has just been made.
+/// that frees none there stays, and so does what the backward pass reads up to its first products,
+/// those of the gradient of the last one of the forward pass: it has just been made.
 class KeepLess {
 public:
   /// `forward` are the ops of the forward pass, `held` the values that the backward pass reads of
@@ -75,11 +78,15 @@ private:
     double seconds = 0;
     llvm::SmallVector<mlir::Value> from;      ///< held values, and such as are made again anyway
     llvm::SmallVector<mlir::Operation *> ops; ///< products and others that are no element-wise ops
+    /// Element-wise ops whose results these products read, and products of the backward pass too.
+    llvm::SmallVector<mlir::Operation *> shared;
   };
 
   bool isBase(mlir::Value value) const;
   /// Held, or made again once for all that reads it.
   bool isShared(mlir::Value value) const;
+  bool isReadByBackwardProduct(mlir::Value value) const;
+  bool endsProduct(mlir::Value value) const;
   Making makingOf(mlir::Value value) const;
   double secondsOf(mlir::Operation *op) const;
   /// Notes that the backward pass reads `value` at `place`.
@@ -94,8 +101,10 @@ private:
   llvm::DenseSet<mlir::Value> held;
   const machine::Machine &machine;
   llvm::DenseMap<mlir::Operation *, int64_t> places;
-  int64_t firstProduct = -1;             ///< of the backward pass: what it reads has just been made
-  llvm::SmallVector<mlir::Value> values; ///< held at first, in the order of the program
+  /// The last product of the backward pass that reads the gradient which its first one reads: what
+  /// is read so far has just been made.
+  int64_t firstProducts = -1;
+  llvm::SmallVector<mlir::Value> values;            ///< held at first, in the order of the program
   llvm::DenseMap<mlir::Value, int64_t> lastForward; ///< the last forward op that reads a value
   llvm::DenseMap<mlir::Value, Range> backward;      ///< where the backward pass reads it
   llvm::DenseSet<mlir::Operation *> made;
