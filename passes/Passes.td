@@ -372,17 +372,19 @@ def PlanMemory : Pass<"nano-plan-memory", "::mlir::ModuleOp"> {
   let summary = "fixes every buffer's offset in one arena by lifetimes";
   let description = [{
     ```
-    | states | scalars | inputs | transient buffers of `first`             |
-                                | transient buffers of `update`      |
+    | states | scalars | inputs | gradients, transient buffers of `last`             |
+                                | gradients, transient buffers of `update`      |
                                 | caches | logits | transient buffers of `generate` |
                                 | caches | transient buffers of `decode`   |
     ```
 
     What lives from step to step comes first; what lives from one token that is sampled to the next lies in the way of the programs that sample only. Programs run one after the other, so that their transient buffers overlay each other. Within a program, buffers
-    whose lifetimes do not meet may share bytes; a lifetime follows from the order that streams and events keep, not from the order of the text. Every offset is a multiple
-    of 256. The module gets a `step.arena`: its size, and its floor, the most bytes that are in use at one moment, below which no plan can be.
+    whose lifetimes do not meet may share bytes; a lifetime follows from the order that streams and events keep, not from the order of the text. Gradients of at least `least-shared` bytes that each step
+    writes anew, and that no program has to keep from its start to its end, take part in that: they live from the command that writes them to the end of that program, and in later ones up to
+    the command that reads them last. Their offset is the same in all programs, and two share bytes where no program needs both at once; where that takes more than it saves, they lie with the other states. Every offset is a multiple of 256. The module gets a `step.arena`: its size, and its floor, the most bytes that are in use at one moment, below which no plan can be.
   }];
   let dependentDialects = ["::nano::step::StepDialect"];
+  let options = [Option<"leastShared", "least-shared", "int64_t", "65536", "gradients of fewer bytes keep their place: little is gained by sharing it">];
 }
 
 //===- kernels/ ------------------------------------------------------------------------------------------------------===//

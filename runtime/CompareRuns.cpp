@@ -5,6 +5,7 @@
 #include "runtime/StepVisits.h"
 #include "runtime/comm/LocalCommunicator.h"
 #include "runtime/plan/Messages.h"
+#include "runtime/plan/Operands.h"
 
 #include <algorithm>
 #include <array>
@@ -47,6 +48,8 @@ public:
   /// Whether the update is a program of its own.
   bool updatesApart() const { return !phase().update.empty(); }
   Status runCommand(const Visit &visit);
+  /// Whether a state's bytes hold it: those of gradients others use, outside of what a step needs.
+  bool holds(const plan::State &state) const { return !lost.contains(state.buffer); }
   Result<std::vector<std::byte>> read(uint32_t buffer);
 
   const plan::Plan &plan;
@@ -60,10 +63,13 @@ public:
   std::unique_ptr<Device> device;
 
 private:
+  void noteWritten(uint32_t buffer);
   const plan::StepPrograms &phase() const {
     return stage->phases[size_t(job->firstStep) % stage->phases.size()];
   }
   std::vector<const plan::Program *> programsNamed(const std::vector<std::string> &names) const;
+
+  std::set<uint32_t> lost; ///< buffers of states that another buffer was written over
 };
 
 Status Side::open() {
@@ -93,6 +99,8 @@ Status Side::prepare() {
   if (!made)
     return made.error();
   device = std::move(*made);
+  for (const plan::State &state : plan.states)
+    noteWritten(state.buffer);
   return job->start.write(plan, seatOf(plan, communicator), *device,
                           threadsPerRank(run.threads, 1));
 }
@@ -134,7 +142,21 @@ Status Side::runCommand(const Visit &visit) {
   for (uint32_t buffer : visit.clears)
     if (Status status = device->clear(buffer); !status)
       return status;
+  for (const plan::Ref &ref : plan::operandsOf(*visit))
+    if (ref.written)
+      noteWritten(ref.buffer);
   return device->runCommand(visit.program->name, visit.command);
+}
+
+void Side::noteWritten(uint32_t buffer) {
+  const plan::Buffer &written = plan.buffers[buffer];
+  for (const plan::State &state : plan.states) {
+    const plan::Buffer &own = plan.buffers[state.buffer];
+    if (state.buffer == buffer)
+      lost.erase(buffer);
+    else if (own.offset < written.offset + written.bytes && written.offset < own.offset + own.bytes)
+      lost.insert(state.buffer);
+  }
 }
 
 Result<std::vector<std::byte>> Side::read(uint32_t buffer) {
@@ -230,7 +252,8 @@ private:
   Status prepare();
   /// Runs these programs of A and B.
   Status runPart(const std::array<std::vector<const plan::Program *>, 2> &programs);
-  /// Gives B the states of A, which have been compared: what follows differs by itself alone.
+  /// Gives B the states of A, which have been compared: what follows differs by itself alone. What
+  /// one of them no longer holds nothing behind reads.
   Status shareStates();
   Status advance(int side, const Visit &visit);
   /// Takes the values out that agree, where those of these ranks are there.
@@ -370,7 +393,8 @@ Status Comparer::shareStates() {
   for (const plan::State &state : sides[1].plan.states) {
     const auto other = ofA.find(state.name);
     if (other == ofA.end() || other->second->type != state.type ||
-        other->second->shape != state.shape || state.role == plan::State::Role::Constant)
+        other->second->shape != state.shape || state.role == plan::State::Role::Constant ||
+        !sides[0].holds(*other->second) || !sides[1].holds(state))
       continue;
     Result<std::vector<std::byte>> bytes = sides[0].read(other->second->buffer);
     if (!bytes)

@@ -28,7 +28,8 @@
 // 7. What still is kept and can be made again by products or attention is let go where the model
 //    marks the ops that make it (`nano.recompute`; what leaves such a region is kept), and where
 //    `save-bytes` says that too much is held: by most bytes for a predicted second (KeepLess). It
-//    is made once, before its first use in the backward pass, and lives until the last one.
+//    is made once, before its first use in the backward pass, and lives until the last one; so is
+//    what its products read, where products of the backward pass read it too.
 //
 // 8. What a product of the forward pass reads is in memory there. Where a product of the backward
 //    pass reads it too, `spend-bytes` of such values are kept, which else would be written twice.

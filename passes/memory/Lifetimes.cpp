@@ -68,17 +68,28 @@ private:
 
 } // namespace
 
-Lifetimes lifetimesOf(ProgramOp program, const KernelTable &kernels) {
+Lifetimes lifetimesOf(ProgramOp program, const KernelTable &kernels, ArrayRef<StepState> states) {
   Lifetimes result;
   llvm::DenseMap<const void *, size_t> indices;
   for (Operation &op : program.getBody().front()) {
     if (auto buffer = dyn_cast<BufferOp>(op)) {
       indices[bufferKey(buffer)] = result.buffers.size();
-      result.buffers.push_back({buffer, 0, -1, contiguousBytes(buffer.getType())});
+      result.buffers.push_back(
+          {graph::PlacedOpInterface(buffer), 0, -1, contiguousBytes(buffer.getType())});
     } else if (auto command = dyn_cast<StepCommandOpInterface>(op)) {
       result.commands.push_back(command);
     }
   }
+  const size_t firstState = result.buffers.size();
+  std::vector<StepUse> stateUses;
+  for (const StepState &of : states)
+    if (auto use = of.programs.find(program); use != of.programs.end()) {
+      graph::StateOp state = of.state;
+      indices[state.getSymNameAttr().getAsOpaquePointer()] = result.buffers.size();
+      result.buffers.push_back({graph::PlacedOpInterface(state), 0, -1,
+                                contiguousBytes(memrefOf(state.getTensorType()))});
+      stateUses.push_back(use->second);
+    }
   Order order(result.commands);
   struct Use {
     int64_t first, last;
@@ -105,6 +116,13 @@ Lifetimes lifetimesOf(ProgramOp program, const KernelTable &kernels) {
       lifetime.end =
           std::max(lifetime.end, onlyMain ? use.last : order.lastBeside(use.last, stream));
     }
+  }
+  for (auto [i, use] : llvm::enumerate(stateUses)) {
+    Lifetime &lifetime = result.buffers[firstState + i];
+    if (use.fromBefore)
+      lifetime.begin = 0;
+    if (use.untilAfter)
+      lifetime.end = int64_t(result.commands.size()) - 1;
   }
   return result;
 }

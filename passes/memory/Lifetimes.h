@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/step/Step.h"
+#include "passes/memory/StepStates.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/MapVector.h"
@@ -10,15 +11,17 @@
 
 namespace nano::memory {
 
-/// A buffer of one program and the commands, by position in program order, during which its bytes
-/// are its own; begin > end when no command touches it.
+/// A buffer of one program, or a state that lives within a step, and the program's commands, by
+/// position in program order, during which its bytes are its own; begin > end when no command
+/// touches it.
 struct Lifetime {
-  step::BufferOp buffer;
+  graph::PlacedOpInterface buffer;
   int64_t begin = 0, end = -1;
   int64_t bytes = 0;
 };
 
-/// A program's commands and the lifetimes of its buffers, both in program order.
+/// A program's commands and the lifetimes of its buffers, both in program order, then those of the
+/// states that live within a step and that it touches.
 struct Lifetimes {
   std::vector<step::StepCommandOpInterface> commands;
   std::vector<Lifetime> buffers;
@@ -28,7 +31,10 @@ struct Lifetimes {
 /// stream touches a buffer, its life begins at the first command that may still run when its first
 /// access starts, and ends at the last command that may start before its last access has finished.
 /// So buffers whose lives do not meet are never in use at the same time, whatever the streams do.
-Lifetimes lifetimesOf(step::ProgramOp program, const step::KernelTable &kernels);
+/// What a state holds from before lives from the start of the program, and what is read after it
+/// until its end.
+Lifetimes lifetimesOf(step::ProgramOp program, const step::KernelTable &kernels,
+                      llvm::ArrayRef<StepState> states = {});
 
 /// Large outputs that one program alone touches, and that program: the host has read them before
 /// another program runs, which may use their bytes.

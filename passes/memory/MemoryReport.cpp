@@ -20,23 +20,47 @@ std::vector<Item> packingItems(const Lifetimes &lifetimes) {
   return items;
 }
 
-static ProgramMemory summarize(ProgramOp program, const KernelTable &kernels) {
+/// The states that live within a step and lie where others may: behind all that lives from step to
+/// step.
+static SmallVector<StepState> sharingStates(ModuleOp module, const KernelTable &kernels) {
+  SmallVector<StepState> states = stepStates(module, kernels);
+  const auto own = ownOutputs(module);
+  int64_t last = -1; // offset of what lives from step to step
+  for (auto placed : module.getOps<graph::PlacedOpInterface>()) {
+    auto state = dyn_cast<graph::StateOp>(*placed);
+    auto input = dyn_cast<InputOp>(*placed);
+    if (!placed.getOffsetAttr() || (state && state.getRole() == graph::Role::Cache) ||
+        (input && own.contains(input)) ||
+        llvm::any_of(states, [&](const StepState &of) { return of.state == state; }))
+      continue;
+    last = std::max(last, placed.getOffsetAttr().getInt());
+  }
+  llvm::erase_if(states, [&](StepState &of) {
+    const IntegerAttr offset = of.state.getOffsetAttr();
+    return !offset || offset.getInt() < last;
+  });
+  return states;
+}
+
+static ProgramMemory summarize(ProgramOp program, const KernelTable &kernels,
+                               ArrayRef<StepState> within) {
   ProgramMemory memory;
   memory.name = program.getSymName();
-  Lifetimes lifetimes = lifetimesOf(program, kernels);
+  Lifetimes lifetimes = lifetimesOf(program, kernels, within);
   std::vector<Item> items = packingItems(lifetimes);
-  int64_t moment = 0, bottom = std::numeric_limits<int64_t>::max(), top = 0;
+  int64_t moment = 0;
+  std::vector<std::pair<int64_t, int64_t>> ranges;                              // of the arena
   std::map<std::pair<std::string, std::string>, ProgramMemory::Holder> holders; // by name and line
   memory.floor = liveBytes(items, &moment);
   for (auto [lifetime, item] : llvm::zip(lifetimes.buffers, items)) {
     Lifetime buffer = lifetime;
-    if (std::optional<uint64_t> offset = buffer.buffer.getOffset()) {
-      bottom = std::min(bottom, int64_t(*offset));
-      top = std::max(top, int64_t(*offset) + item.bytes);
-    }
+    if (const IntegerAttr offset = buffer.buffer.getOffsetAttr())
+      ranges.emplace_back(offset.getInt(), offset.getInt() + item.bytes);
     if (moment < item.begin || item.end < moment)
       continue;
-    std::string name = buffer.buffer.getName().str(), line = lineOf(buffer.buffer.getLoc());
+    auto transient = dyn_cast<BufferOp>(*buffer.buffer);
+    std::string name = transient ? transient.getName().str() : "gradient",
+                line = lineOf(buffer.buffer.getLoc());
     ProgramMemory::Holder &holder = holders[{name, line}];
     holder.name = name;
     holder.line = line;
@@ -45,7 +69,11 @@ static ProgramMemory summarize(ProgramOp program, const KernelTable &kernels) {
   }
   for (const auto &[key, holder] : holders)
     memory.holders.push_back(holder);
-  memory.bytes = std::max<int64_t>(0, top - bottom);
+  llvm::sort(ranges);
+  for (int64_t top = 0; const auto &[begin, end] : ranges) {
+    memory.bytes += std::max<int64_t>(0, end - std::max(begin, top));
+    top = std::max(top, end);
+  }
   if (size_t(moment) < lifetimes.commands.size())
     memory.moment = describeCommand(lifetimes.commands[moment]);
   std::stable_sort(memory.holders.begin(), memory.holders.end(),
@@ -62,8 +90,11 @@ MemorySummary summarizeMemory(ModuleOp module) {
   KernelTable kernels(module);
   const auto own = ownOutputs(module);
   const auto caches = cachePrograms(module);
+  const SmallVector<StepState> within = sharingStates(module, kernels);
   for (Operation &op : *module.getBody()) {
     if (auto state = dyn_cast<graph::StateOp>(op)) {
+      if (llvm::any_of(within, [&](const StepState &of) { return of.state == state; }))
+        continue;
       int64_t bytes =
           llvm::alignTo(contiguousBytes(memrefOf(state.getTensorType())), arenaAlignment);
       switch (state.getRole()) {
@@ -89,7 +120,7 @@ MemorySummary summarizeMemory(ModuleOp module) {
       summary.inputs +=
           llvm::alignTo(contiguousBytes(cast<MemRefType>(input.getType())), arenaAlignment);
     } else if (auto program = dyn_cast<ProgramOp>(op)) {
-      ProgramMemory &memory = summary.programs.emplace_back(summarize(program, kernels));
+      ProgramMemory &memory = summary.programs.emplace_back(summarize(program, kernels, within));
       for (auto [output, owner] : own) {
         if (owner != program)
           continue;

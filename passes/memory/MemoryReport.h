@@ -12,13 +12,14 @@ namespace nano::memory {
 /// The lifetimes as the packing sees them: sizes rounded up to the alignment.
 std::vector<Item> packingItems(const Lifetimes &lifetimes);
 
-/// One program's transient buffers.
+/// One program's transient buffers, with the gradients that live within a step.
 struct ProgramMemory {
   std::string name;
   int64_t bytes = 0;  ///< of the arena that they take
   int64_t floor = 0;  ///< most bytes in use at one moment
   std::string moment; ///< the command of that moment, with its model line
-  /// The buffers of one name that were made for one model line.
+  /// The buffers of one name that were made for one model line; gradients are of their parameters'
+  /// lines.
   struct Holder {
     std::string name, line;
     int64_t bytes = 0; ///< of all together

@@ -29,8 +29,25 @@ Packing place(const std::vector<Item> &items, const Order &order) {
   placed.reserve(items.size());
   Packing packing;
   packing.offsets.assign(items.size(), 0);
+  auto put = [&](uint32_t index, int64_t offset) {
+    const Item &item = items[index];
+    packing.offsets[index] = offset;
+    packing.bytes = std::max(packing.bytes, offset + item.bytes);
+    if (item.begin > item.end)
+      return;
+    Placed self{offset, offset + item.bytes, item.begin, item.end};
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), self,
+                         [](const Placed &a, const Placed &b) { return a.offset < b.offset; }),
+        self);
+  };
+  for (uint32_t index = 0; index < items.size(); ++index)
+    if (items[index].offset >= 0)
+      put(index, items[index].offset);
   for (uint32_t index : order) {
     const Item &item = items[index];
+    if (item.offset >= 0)
+      continue;
     int64_t best = -1, bestGap = std::numeric_limits<int64_t>::max(), free = 0;
     for (const Placed &other : placed) {
       if (other.end < item.begin || item.end < other.begin)
@@ -42,16 +59,7 @@ Packing place(const std::vector<Item> &items, const Order &order) {
       }
       free = std::max(free, other.top);
     }
-    int64_t offset = best >= 0 ? best : free;
-    packing.offsets[index] = offset;
-    packing.bytes = std::max(packing.bytes, offset + item.bytes);
-    if (item.begin > item.end)
-      continue;
-    Placed self{offset, offset + item.bytes, item.begin, item.end};
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), self,
-                         [](const Placed &a, const Placed &b) { return a.offset < b.offset; }),
-        self);
+    put(index, best >= 0 ? best : free);
   }
   return packing;
 }
@@ -82,7 +90,7 @@ Packing pack(const std::vector<Item> &items, int64_t enough) {
   int64_t floor = std::max(liveBytes(items), enough);
   int64_t largest = 0;
   for (const Item &item : items)
-    largest = std::max(largest, item.bytes);
+    largest = std::max(largest, std::max<int64_t>(item.offset, 0) + item.bytes);
   floor = std::max(floor, largest);
 
   auto duration = [&](uint32_t i) { return items[i].end - items[i].begin + 1; };

@@ -16,7 +16,8 @@ inline constexpr int64_t scalarAlignment = 16;
 /// A range of bytes that is in use from one moment to another, both included; begin > end: never.
 struct Item {
   int64_t begin = 0, end = -1;
-  int64_t bytes = 0; ///< a multiple of the alignment
+  int64_t bytes = 0;   ///< a multiple of the alignment
+  int64_t offset = -1; ///< where it must lie; below 0: anywhere
 };
 
 /// Most bytes that are in use at one moment: no packing needs less. `moment` is the first such one,
@@ -30,8 +31,8 @@ struct Packing {
 
 /// Tries several orders of placing items, each into the tightest gap that fits (best fit), and
 /// keeps the best result; then searches for a better order near the best one. Stops at the lower
-/// bound or at `enough` bytes, and near them in the search. Deterministic; O(n²) an order with a
-/// small constant.
+/// bound or at `enough` bytes, and near them in the search. Items with a given offset do not
+/// overlap each other while they are in use. Deterministic; O(n²) an order with a small constant.
 Packing pack(const std::vector<Item> &items, int64_t enough = 0);
 
 } // namespace nano::memory

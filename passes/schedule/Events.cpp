@@ -65,15 +65,37 @@ struct Place {
   }
 };
 
-SmallVector<Place> placesOf(uint32_t command, ArrayRef<Access> accesses) {
+/// Where gradients lie, by name: transient buffers may share their bytes.
+using GradientPlaces = llvm::DenseMap<StringAttr, int64_t>;
+
+GradientPlaces gradientsOf(ProgramOp program) {
+  GradientPlaces places;
+  for (auto state : program->getParentOfType<ModuleOp>().getOps<graph::StateOp>())
+    if (state.getRole() == graph::Role::Gradient && state.getOffsetAttr())
+      places[state.getSymNameAttr()] = state.getOffsetAttr().getInt();
+  return places;
+}
+
+/// Where a buffer lies that may share bytes with others.
+std::optional<int64_t> offsetOf(Operation *buffer, const GradientPlaces &gradients) {
+  if (auto transient = dyn_cast<BufferOp>(buffer)) {
+    const IntegerAttr offset = transient.getOffsetAttr();
+    return offset ? std::optional(offset.getInt()) : std::nullopt;
+  }
+  const auto found = gradients.find(cast<StateOp>(buffer).getSymbolAttr().getAttr());
+  return found == gradients.end() ? std::nullopt : std::optional(found->second);
+}
+
+SmallVector<Place> placesOf(uint32_t command, ArrayRef<Access> accesses,
+                            const GradientPlaces &gradients) {
   SmallVector<Place> places;
   for (const Access &access : accesses) {
-    auto buffer = dyn_cast<BufferOp>(bufferOf(access.buffer));
-    if (!buffer || !buffer.getOffset())
+    const std::optional<int64_t> offset = offsetOf(bufferOf(access.buffer), gradients);
+    if (!offset)
       continue;
     auto type = cast<MemRefType>(access.buffer.getType());
     const ElementRange range = elementRange(type);
-    const int64_t bytes = elementBytes(type.getElementType()), start = int64_t(*buffer.getOffset());
+    const int64_t bytes = elementBytes(type.getElementType()), start = *offset;
     places.push_back({command, bufferKey(access.buffer), start + range.begin * bytes,
                       start + range.end * bytes, access.writes});
   }
@@ -82,11 +104,11 @@ SmallVector<Place> placesOf(uint32_t command, ArrayRef<Access> accesses) {
 
 /// Adds to `after` the latest commands of other streams with bytes in common by way of another
 /// buffer.
-void addSharers(const Dependences &dependences, ArrayRef<unsigned> streams,
-                MutableArrayRef<SmallVector<uint32_t, 8>> after) {
+void addSharers(const Dependences &dependences, const GradientPlaces &gradients,
+                ArrayRef<unsigned> streams, MutableArrayRef<SmallVector<uint32_t, 8>> after) {
   std::vector<std::vector<Place>> byStream(countOf(streams));
   for (uint32_t i = 0; i < dependences.commands.size(); ++i) {
-    const SmallVector<Place> places = placesOf(i, dependences.accesses[i]);
+    const SmallVector<Place> places = placesOf(i, dependences.accesses[i], gradients);
     for (auto [stream, earlier] : llvm::enumerate(byStream)) {
       if (stream == streams[i])
         continue;
@@ -178,7 +200,7 @@ void pruneWaits(ProgramOp program, const KernelTable &kernels) {
     streams.push_back(unsigned(command.getStream()));
     after.emplace_back(dependences.before[i].begin(), dependences.before[i].end());
   }
-  addSharers(dependences, streams, after);
+  addSharers(dependences, gradientsOf(program), streams, after);
   addCollectives(dependences.commands, streams, after);
   // An order that is missing is not for this function to add.
   const std::vector<Clock> finished = finishedBefore(program, streams);

@@ -72,68 +72,6 @@ private:
   bool done;
 };
 
-using Interval = std::pair<uint64_t, uint64_t>;
-
-/// Sorted disjoint intervals that do not touch.
-class Intervals {
-public:
-  void add(const ByteSet &set) {
-    std::vector<Interval> merged;
-    auto append = [&](uint64_t begin, uint64_t end) {
-      if (!merged.empty() && begin <= merged.back().second)
-        merged.back().second = std::max(merged.back().second, end);
-      else
-        merged.push_back({begin, end});
-    };
-    auto old = list.begin();
-    for (Runs runs(set); !runs.isDone(); runs.next()) {
-      for (; old != list.end() && old->first <= runs.begin(); ++old)
-        append(old->first, old->second);
-      append(runs.begin(), runs.end());
-    }
-    for (; old != list.end(); ++old)
-      append(old->first, old->second);
-    list = std::move(merged);
-  }
-
-  void remove(const ByteSet &set) {
-    std::vector<Interval> kept;
-    Runs runs(set);
-    for (auto [begin, end] : list) {
-      while (!runs.isDone() && runs.end() <= begin)
-        runs.next();
-      while (!runs.isDone() && runs.begin() < end) {
-        if (begin < runs.begin())
-          kept.push_back({begin, runs.begin()});
-        begin = runs.end();
-        if (begin >= end)
-          break;
-        runs.next();
-      }
-      if (begin < end)
-        kept.push_back({begin, end});
-    }
-    list = std::move(kept);
-  }
-
-  /// The first byte of `set` that is not in.
-  std::optional<uint64_t> firstMissing(const ByteSet &set) const {
-    auto at = list.begin();
-    for (Runs runs(set); !runs.isDone(); runs.next()) {
-      while (at != list.end() && at->second <= runs.begin())
-        ++at;
-      if (at == list.end() || runs.begin() < at->first)
-        return runs.begin();
-      if (at->second < runs.end())
-        return at->second;
-    }
-    return std::nullopt;
-  }
-
-private:
-  std::vector<Interval> list;
-};
-
 /// The set's part in the first of the `count` rows of `pitch` bytes that fill the buffer, if it is
 /// the same in every row.
 std::optional<ByteSet> oneRow(const ByteSet &set, const ByteSet &whole, uint64_t count,
@@ -150,6 +88,68 @@ std::optional<ByteSet> oneRow(const ByteSet &set, const ByteSet &whole, uint64_t
 }
 
 } // namespace
+
+void ByteIntervals::add(const ByteSet &set) {
+  std::vector<Interval> merged;
+  auto append = [&](uint64_t begin, uint64_t end) {
+    if (!merged.empty() && begin <= merged.back().second)
+      merged.back().second = std::max(merged.back().second, end);
+    else
+      merged.push_back({begin, end});
+  };
+  auto old = list.begin();
+  for (Runs runs(set); !runs.isDone(); runs.next()) {
+    for (; old != list.end() && old->first <= runs.begin(); ++old)
+      append(old->first, old->second);
+    append(runs.begin(), runs.end());
+  }
+  for (; old != list.end(); ++old)
+    append(old->first, old->second);
+  list = std::move(merged);
+}
+
+void ByteIntervals::remove(const ByteSet &set) {
+  std::vector<Interval> kept;
+  Runs runs(set);
+  for (auto [begin, end] : list) {
+    while (!runs.isDone() && runs.end() <= begin)
+      runs.next();
+    while (!runs.isDone() && runs.begin() < end) {
+      if (begin < runs.begin())
+        kept.push_back({begin, runs.begin()});
+      begin = runs.end();
+      if (begin >= end)
+        break;
+      runs.next();
+    }
+    if (begin < end)
+      kept.push_back({begin, end});
+  }
+  list = std::move(kept);
+}
+
+void ByteIntervals::add(const ByteIntervals &other) {
+  for (auto [begin, end] : other.list)
+    add(ByteSet::interval(begin, end - begin));
+}
+
+void ByteIntervals::remove(const ByteIntervals &other) {
+  for (auto [begin, end] : other.list)
+    remove(ByteSet::interval(begin, end - begin));
+}
+
+std::optional<uint64_t> ByteIntervals::firstMissing(const ByteSet &set) const {
+  auto at = list.begin();
+  for (Runs runs(set); !runs.isDone(); runs.next()) {
+    while (at != list.end() && at->second <= runs.begin())
+      ++at;
+    if (at == list.end() || runs.begin() < at->first)
+      return runs.begin();
+    if (at->second < runs.end())
+      return at->second;
+  }
+  return std::nullopt;
+}
 
 bool intersect(const ByteSet &a, const ByteSet &b) {
   if (a.isEmpty() || b.isEmpty() || a.end() <= b.start || b.end() <= a.start)
@@ -203,7 +203,7 @@ bool isValid(const ByteSet &wanted, llvm::ArrayRef<ByteEvent> events, const Byte
       events = rowEvents;
     }
   }
-  Intervals valid;
+  ByteIntervals valid;
   for (const ByteEvent &event : events) {
     if (event.valid)
       valid.add(event.bytes);

@@ -5,6 +5,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,25 @@ struct ByteSet {
 
 /// True when both sets have a byte in common.
 bool intersect(const ByteSet &a, const ByteSet &b);
+
+/// Any bytes: sorted disjoint intervals that do not touch.
+class ByteIntervals {
+public:
+  void add(const ByteSet &set);
+  void add(const ByteIntervals &other);
+  void remove(const ByteSet &set);
+  void remove(const ByteIntervals &other);
+  /// The first byte of `set` that is not in.
+  std::optional<uint64_t> firstMissing(const ByteSet &set) const;
+  bool contains(uint64_t byte) const { return !firstMissing(ByteSet::interval(byte, 1)); }
+  bool isEmpty() const { return list.empty(); }
+  uint64_t front() const { return list.front().first; }
+  bool operator==(const ByteIntervals &other) const { return list == other.list; }
+
+private:
+  using Interval = std::pair<uint64_t, uint64_t>; ///< begin, end
+  std::vector<Interval> list;
+};
 
 /// What happened to bytes of a buffer, in order: they became valid, or no longer are.
 struct ByteEvent {

@@ -55,6 +55,7 @@ FailureOr<PersistentBuffers> readPersistentBuffers(ModuleOp module) {
              << end << ", beyond the arena of " << int64_t(arena.getBytes()) << " bytes";
     const auto &touching = programs[SymbolTable::getSymbolName(&op)];
     auto state = dyn_cast<graph::StateOp>(op);
+    result.buffers.back().gradient = state && state.getRole() == graph::Role::Gradient;
     if ((result.buffers.back().output && touching.size() == 1) ||
         (state && state.getRole() == graph::Role::Cache))
       result.buffers.back().owners.assign(touching.begin(), touching.end());
@@ -70,10 +71,13 @@ FailureOr<PersistentBuffers> readPersistentBuffers(ModuleOp module) {
       const bool areSeen =
           other->owners.empty() || buffer.owners.empty() ||
           llvm::any_of(other->owners, [&](Operation *program) { return buffer.isSeenBy(program); });
-      if (areSeen && other->bytes.end() > buffer.bytes.start)
+      // What is written over a gradient is followed byte by byte.
+      const bool mayOverlap = (other->gradient && (buffer.gradient || !buffer.owners.empty())) ||
+                              (buffer.gradient && !other->owners.empty());
+      if (areSeen && !mayOverlap && other->bytes.end() > buffer.bytes.start)
         return buffer.op->emitError(describe(buffer) + " overlaps " + describe(*other) +
                                     " in the arena, and both live from step to step");
-      if (other->owners == buffer.owners)
+      if (other->owners == buffer.owners && other->gradient == buffer.gradient)
         own = &other;
     }
     if (!own)
@@ -138,14 +142,11 @@ FailureOr<PlannedProgram> readProgram(ModuleOp module, ProgramOp program,
 }
 
 LogicalResult
-forEachProgram(ModuleOp module,
+forEachProgram(ModuleOp module, const PersistentBuffers &persistent,
                llvm::function_ref<LogicalResult(ProgramOp, const PlannedProgram &)> check) {
   const KernelTable kernels(module);
-  FailureOr<PersistentBuffers> persistent = readPersistentBuffers(module);
-  if (failed(persistent))
-    return failure();
   for (auto program : module.getOps<ProgramOp>()) {
-    FailureOr<PlannedProgram> planned = readProgram(module, program, *persistent, kernels);
+    FailureOr<PlannedProgram> planned = readProgram(module, program, persistent, kernels);
     if (failed(planned) || failed(check(program, *planned)))
       return failure();
   }

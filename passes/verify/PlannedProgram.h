@@ -17,6 +17,9 @@ struct PlannedBuffer {
   ByteSet bytes;           ///< an interval of the arena
   bool persistent = false; ///< lives from step to step
   bool output = false;     ///< has no contents until the program writes it
+  /// A gradient: others may write its bytes as long as no program reads what was there; what of it
+  /// is valid from program to program `GradientLives` follows.
+  bool gradient = false;
   /// The program that alone touches an output, which the host reads before others run; the programs
   /// that touch what sampling keeps. For others its bytes are free. Empty: all programs.
   llvm::SmallVector<mlir::Operation *, 2> owners = {};
@@ -41,13 +44,15 @@ struct PlannedCommand {
 };
 
 /// The buffers of a module that live from step to step. Reading them fails, with an error, when one
-/// has no offset or two overlap that a program sees.
+/// has no offset or two overlap that a program sees; gradients may lie over each other and over
+/// what has owners.
 struct PersistentBuffers {
   std::vector<PlannedBuffer> buffers; ///< by offset
 };
 mlir::FailureOr<PersistentBuffers> readPersistentBuffers(mlir::ModuleOp module);
 
 /// `buffers` starts with the persistent ones, by offset, but for outputs of other programs alone.
+/// Of these none overlap but gradients.
 struct PlannedProgram {
   std::vector<PlannedBuffer> buffers;
   std::vector<PlannedCommand> commands;
@@ -60,7 +65,7 @@ mlir::FailureOr<PlannedProgram> readProgram(mlir::ModuleOp module, step::Program
 /// Reads every program of a module that has a memory plan and runs `check` on it, up to the first
 /// that fails.
 mlir::LogicalResult forEachProgram(
-    mlir::ModuleOp module,
+    mlir::ModuleOp module, const PersistentBuffers &persistent,
     llvm::function_ref<mlir::LogicalResult(step::ProgramOp, const PlannedProgram &)> check);
 
 /// "buffer 'x' (models/x.cpp:41)" or "state 'embed.weight'".

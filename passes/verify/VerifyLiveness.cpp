@@ -7,10 +7,17 @@
 // buffer may ever write their bytes; but programs may write those of an output that only one other
 // program touches, which the host has read by then, and those of what sampling keeps, which only
 // the programs that sample see. Every byte that a command reads must be valid, and every byte of an
-// output when its program ends. Nothing of the memory planner is used: only offsets, layouts, and
-// the order of commands; nano-verify-races proves that this order is the only one that matters.
+// output when its program ends.
+//
+// The bytes of gradients others may write, other gradients too. So it is found out of every program
+// which bytes of a gradient it reads as they were before, which it leaves, which it writes and
+// which are something else at its end; with that a run is followed from program to program, over
+// all stages and phases (`GradientLives`): what is read as it was before must then be valid.
+//
+// Nothing of the memory planner is used: only offsets, layouts, and the order of commands;
+// nano-verify-races proves that this order is the only one that matters.
 #include "passes/Passes.h"
-#include "passes/verify/PlannedProgram.h"
+#include "passes/verify/GradientLives.h"
 
 namespace nano {
 #define GEN_PASS_DEF_VERIFYLIVENESS
@@ -29,8 +36,17 @@ public:
       : op(op), program(program), contents(program.buffers.size()) {}
 
   LogicalResult run();
+  /// What the program does to gradients, for what runs before and behind it.
+  GradientUses gradients() const;
 
 private:
+  /// The place of the event that a gradient is valid from before.
+  static constexpr int64_t before = -1;
+
+  /// The bytes of a gradient that hold what the program itself has written.
+  ByteIntervals madeOf(uint32_t buffer) const;
+  void noteReader(int64_t position, const PlannedAccess &access);
+
   /// What is known of a buffer's bytes: all valid, or what happened to them.
   struct Contents {
     bool all = false;
@@ -49,7 +65,10 @@ private:
   step::ProgramOp op;
   const PlannedProgram &program;
   std::vector<Contents> contents; ///< by buffer
-  std::vector<uint32_t> active;   ///< transient buffers with valid bytes that are still to be read
+  std::vector<uint32_t> active;   ///< transient buffers with valid bytes that are still to be read,
+                                  ///< and gradients
+  std::vector<uint32_t> fixed;    ///< what no other buffer may write, by offset
+  GradientUses uses;
 };
 
 LogicalResult Execution::report(Operation *at, const std::string &who, uint32_t index,
@@ -72,38 +91,70 @@ LogicalResult Execution::report(Operation *at, const std::string &who, uint32_t 
   return error << "which no command has written";
 }
 
+ByteIntervals Execution::madeOf(uint32_t index) const {
+  const Contents &buffer = contents[index];
+  ByteIntervals made;
+  if (buffer.all)
+    made.add(program.buffers[index].bytes);
+  for (const ByteEvent &event : buffer.events)
+    if (event.command == before)
+      continue;
+    else if (event.valid)
+      made.add(event.bytes);
+    else
+      made.remove(event.bytes);
+  return made;
+}
+
+/// Notes what a command reads of a gradient that the program has not written.
+void Execution::noteReader(int64_t position, const PlannedAccess &access) {
+  const PlannedBuffer &planned = program.buffers[access.buffer];
+  if (!planned.gradient || contents[access.buffer].all)
+    return;
+  ByteIntervals read;
+  read.add(access.bytes);
+  read.remove(madeOf(access.buffer));
+  if (read.isEmpty())
+    return;
+  GradientUse &use = uses[planned.op];
+  use.needed.add(read);
+  use.readers.emplace_back(program.commands[position].op, access.bytes);
+}
+
 LogicalResult Execution::read(int64_t position, const PlannedAccess &access) {
   const Contents &buffer = contents[access.buffer];
   uint64_t missing = 0;
   if (buffer.all ||
-      isValid(access.bytes, buffer.events, program.buffers[access.buffer].bytes, missing))
+      isValid(access.bytes, buffer.events, program.buffers[access.buffer].bytes, missing)) {
+    noteReader(position, access);
     return success();
+  }
   Operation *command = program.commands[position].op;
   return report(command, step::describeCommand(command) + " reads", access.buffer, missing);
 }
 
-/// A transient buffer that lies over one that lives from step to step must not write there.
+/// A transient buffer or a gradient that lies over another one that lives from step to step must
+/// not write there.
 LogicalResult Execution::overPersistent(int64_t position, const PlannedAccess &access) {
-  // Persistent buffers come first, by offset, and do not overlap.
-  auto overlapping = llvm::partition_point(program.buffers, [&](const PlannedBuffer &buffer) {
-    return buffer.persistent && buffer.bytes.end() <= access.bytes.start;
+  auto overlapping = llvm::partition_point(fixed, [&](uint32_t index) {
+    return program.buffers[index].bytes.end() <= access.bytes.start;
   });
-  for (; overlapping != program.buffers.end() && overlapping->persistent &&
-         overlapping->bytes.start < access.bytes.end();
+  for (;
+       overlapping != fixed.end() && program.buffers[*overlapping].bytes.start < access.bytes.end();
        ++overlapping)
-    if (intersect(access.bytes, overlapping->bytes)) {
+    if (intersect(access.bytes, program.buffers[*overlapping].bytes)) {
       Operation *command = program.commands[position].op;
       return command->emitError("program @")
              << op.getSymName() << ": " << step::describeCommand(command) << " writes "
-             << describe(program.buffers[access.buffer]) << " over " << describe(*overlapping)
-             << ", which lives from step to step";
+             << describe(program.buffers[access.buffer]) << " over "
+             << describe(program.buffers[*overlapping]) << ", which lives from step to step";
     }
   return success();
 }
 
 LogicalResult Execution::write(int64_t position, const PlannedAccess &access) {
   const PlannedBuffer &buffer = program.buffers[access.buffer];
-  if (!buffer.persistent && failed(overPersistent(position, access)))
+  if ((!buffer.persistent || buffer.gradient) && failed(overPersistent(position, access)))
     return failure();
   // What other live buffers lose.
   llvm::erase_if(active, [&](uint32_t index) {
@@ -136,11 +187,22 @@ LogicalResult Execution::write(int64_t position, const PlannedAccess &access) {
 }
 
 LogicalResult Execution::run() {
-  for (auto [buffer, own] : llvm::zip(program.buffers, contents))
-    own.all = buffer.persistent && !buffer.output;
+  for (auto [index, buffer] : llvm::enumerate(program.buffers)) {
+    Contents &own = contents[index];
+    own.all = buffer.persistent && !buffer.output && !buffer.gradient;
+    if (buffer.persistent && !buffer.gradient)
+      fixed.push_back(uint32_t(index));
+    if (!buffer.gradient)
+      continue;
+    own.events.push_back({buffer.bytes, true, before});
+    own.lastRead = int64_t(program.commands.size()); // by programs behind
+    own.active = true;
+    active.push_back(uint32_t(index));
+    uses.insert({buffer.op, {}});
+  }
   for (auto [position, command] : llvm::enumerate(program.commands))
     for (const PlannedAccess &access : command.accesses)
-      if (access.reads)
+      if (access.reads && !program.buffers[access.buffer].gradient)
         contents[access.buffer].lastRead = int64_t(position);
   std::vector<bool> touched(program.buffers.size(), false);
   for (auto [position, command] : llvm::enumerate(program.commands)) {
@@ -162,12 +224,37 @@ LogicalResult Execution::run() {
   return success();
 }
 
+GradientUses Execution::gradients() const {
+  GradientUses found = uses;
+  for (auto [index, buffer] : llvm::enumerate(program.buffers)) {
+    if (!buffer.gradient)
+      continue;
+    GradientUse &use = found[buffer.op];
+    use.made = madeOf(uint32_t(index));
+    for (const ByteEvent &event : contents[index].events)
+      if (!event.valid)
+        use.lost.add(event.bytes);
+    use.lost.remove(use.made);
+  }
+  return found;
+}
+
 struct VerifyLiveness : public nano::impl::VerifyLivenessBase<VerifyLiveness> {
   void runOnOperation() override {
-    if (failed(
-            forEachProgram(getOperation(), [](step::ProgramOp op, const PlannedProgram &program) {
-              return Execution(op, program).run();
-            })))
+    ModuleOp module = getOperation();
+    FailureOr<PersistentBuffers> persistent = readPersistentBuffers(module);
+    if (failed(persistent))
+      return signalPassFailure();
+    GradientLives gradients(module, *persistent);
+    if (failed(forEachProgram(module, *persistent,
+                              [&](step::ProgramOp op, const PlannedProgram &program) {
+                                Execution execution(op, program);
+                                if (failed(execution.run()))
+                                  return failure();
+                                gradients.add(op, execution.gradients());
+                                return success();
+                              })) ||
+        failed(gradients.check()))
       return signalPassFailure();
     markAllAnalysesPreserved();
   }

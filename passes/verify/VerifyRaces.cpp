@@ -242,10 +242,12 @@ LogicalResult RaceCheck::betweenStreams(size_t stream, size_t other) {
 
 struct VerifyRaces : public nano::impl::VerifyRacesBase<VerifyRaces> {
   void runOnOperation() override {
-    if (failed(
-            forEachProgram(getOperation(), [](step::ProgramOp op, const PlannedProgram &program) {
-              return RaceCheck(op, program).run();
-            })))
+    FailureOr<PersistentBuffers> persistent = readPersistentBuffers(getOperation());
+    if (failed(persistent) ||
+        failed(forEachProgram(getOperation(), *persistent,
+                              [](step::ProgramOp op, const PlannedProgram &program) {
+                                return RaceCheck(op, program).run();
+                              })))
       return signalPassFailure();
     markAllAnalysesPreserved();
   }

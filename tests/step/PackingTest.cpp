@@ -35,6 +35,33 @@ TEST(Packing, smallCases) {
   EXPECT_EQ(pack({{0, -1, 256}, {0, 5, 512}}).bytes, 512); // never in use
 }
 
+TEST(Packing, givenOffsets) {
+  EXPECT_EQ(pack({{0, 3, 512}, {0, 1, 256, 512}}).offsets, (std::vector<int64_t>{0, 512}));
+  EXPECT_EQ(pack({{0, 3, 512}, {1, 4, 256, 256}}).offsets, (std::vector<int64_t>{512, 256}));
+  EXPECT_EQ(pack({{0, 3, 512}, {4, 4, 256, 256}}).bytes, 512); // not at one moment
+  // What one program has placed another one works around.
+  std::mt19937 random(11);
+  auto below = [&](int64_t bound) {
+    return std::uniform_int_distribution<int64_t>(0, bound - 1)(random);
+  };
+  std::vector<Item> items;
+  for (int i = 0; i < 100; ++i) {
+    const int64_t begin = below(200);
+    items.push_back({begin, begin + below(60), 256 * (1 + below(40))});
+  }
+  const Packing first = pack(items);
+  for (size_t i = 0; i < items.size(); i += 2)
+    items[i].offset = first.offsets[i];
+  for (int i = 0; i < 50; ++i) {
+    const int64_t begin = below(200);
+    items.push_back({begin, begin + below(20), 256 * (1 + below(40))});
+  }
+  const Packing second = pack(items);
+  expectApart(items, second);
+  for (size_t i = 0; i < 100; i += 2)
+    EXPECT_EQ(second.offsets[i], first.offsets[i]);
+}
+
 TEST(Packing, randomPrograms) {
   double worst = 1;
   for (uint32_t seed = 0; seed < 40; ++seed) {

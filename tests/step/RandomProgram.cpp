@@ -5,6 +5,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/Parser/Parser.h"
 
 using namespace mlir;
 using namespace nano::step;
@@ -50,7 +51,9 @@ private:
   MemRefType randomType();
   void addBody(kernel::FuncOp kernel);
   void declare(ModuleOp module);
-  void program(ModuleOp module, StringRef name);
+  void program(ModuleOp module, StringRef name, StringRef role = "", int64_t phase = -1,
+               bool makes = false);
+  void step(ModuleOp module);
   void command();
   /// A random part of a storage.
   Value view(Storage &storage, bool contiguous = false);
@@ -67,6 +70,7 @@ private:
   ProgramSize size;
   Type f32 = builder.getF32Type();
   std::vector<Storage> storages;
+  llvm::SmallDenseSet<StringAttr> anew; ///< gradients that each step writes before it reads them
 };
 
 MemRefType Generator::randomType() {
@@ -238,8 +242,12 @@ void Generator::declare(ModuleOp module) {
       graph::InitAttr::get(builder.getContext(), "constant", builder.getDenseF64ArrayAttr({0.0}));
   for (int i = 0; i < 3; ++i) {
     MemRefType type = randomType();
-    graph::StateOp::create(builder, loc, "state" + std::to_string(i), tensorOf(type),
-                           graph::Role::Gradient, init);
+    const bool isGradient = i < size.gradients;
+    auto state =
+        graph::StateOp::create(builder, loc, "state" + std::to_string(i), tensorOf(type),
+                               isGradient ? graph::Role::Gradient : graph::Role::Optimizer, init);
+    if (isGradient && chance(70))
+      anew.insert(state.getSymNameAttr());
   }
   InputOp::create(builder, loc, builder.getStringAttr("in"), TypeAttr::get(randomType()),
                   UnitAttr(), IntegerAttr());
@@ -271,19 +279,30 @@ void Generator::declare(ModuleOp module) {
       }
 }
 
-void Generator::program(ModuleOp module, StringRef name) {
+/// `makes`: it is the first of a step. With a `phase` it runs in no other one.
+void Generator::program(ModuleOp module, StringRef name, StringRef role, int64_t phase,
+                        bool makes) {
   builder.setInsertionPointToEnd(module.getBody());
-  auto program = ProgramOp::create(builder, module.getLoc(), name, StringAttr());
+  auto program = ProgramOp::create(builder, module.getLoc(), name,
+                                   role.empty() ? StringAttr() : builder.getStringAttr(role));
+  if (phase >= 0)
+    program.setPhasesAttr(builder.getDenseI64ArrayAttr({phase}));
+  const bool isOfStep = !role.empty() && role != "validate";
   builder.createBlock(&program.getBody());
   storages.clear();
   auto add = [&](Value value, bool written) {
     storages.push_back(
         {value, std::vector<bool>(cast<MemRefType>(value.getType()).getNumElements(), written)});
   };
-  for (auto state : module.getOps<graph::StateOp>())
+  for (auto state : module.getOps<graph::StateOp>()) {
+    const bool isAnew = anew.contains(state.getSymNameAttr());
+    // Between steps what the next one writes anew is nobody's.
+    if (isAnew && (!isOfStep || (!makes && chance(30))))
+      continue;
     add(StateOp::create(builder, module.getLoc(), memrefOf(state.getTensorType()),
                         state.getSymName()),
-        true);
+        !isAnew || !makes);
+  }
   InputOp output;
   for (auto input : module.getOps<InputOp>()) {
     add(StateOp::create(builder, module.getLoc(), input.getType(), input.getSymName()),
@@ -297,15 +316,57 @@ void Generator::program(ModuleOp module, StringRef name) {
         false);
   for (int64_t count = size.commands + below(size.moreCommands); count > 0; --count)
     command();
+  if (makes)
+    for (Storage &storage : storages)
+      if (isa<StateOp>(storage.value.getDefiningOp()) && !isWritten(storage.value) &&
+          bufferKey(storage.value) != output.getSymNameAttr().getAsOpaquePointer())
+        FillOp::create(builder, module.getLoc(), storage.value);
   for (Storage &storage : storages) // the host reads the output
     if (bufferKey(storage.value) == output.getSymNameAttr().getAsOpaquePointer())
       FillOp::create(builder, module.getLoc(), storage.value);
+}
+
+/// The programs of steps, and perhaps one that runs between them.
+void Generator::step(ModuleOp module) {
+  const bool adds = chance(40), repeats = adds && chance(50), updates = chance(70);
+  const int64_t phases = chance(30) ? 2 : 1;
+  if (phases == 2) {
+    OwningOpRef<ModuleOp> declared = parseSourceString<ModuleOp>(
+        "nano.optimizer @all of \"all\" lr @lr {inits = array<f64>, kind = \"sgd\", states = [], "
+        "every = 2 : i64}\n"
+        "nano.scalar @lr : f32 {\n"
+        "^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):\n"
+        "  nano.yield %step : f64\n"
+        "}\n",
+        builder.getContext());
+    builder.setInsertionPointToEnd(module.getBody());
+    for (Operation &op : *declared->getBody())
+      builder.clone(op);
+  }
+  if (adds)
+    program(module, "first", "first", -1, /*makes=*/true);
+  if (repeats)
+    program(module, "next", "next");
+  for (int64_t phase = 0; phase < phases; ++phase) {
+    const std::string suffix = phases == 1 ? "" : "_" + std::to_string(phase);
+    const int64_t only = phases == 1 ? -1 : phase;
+    program(module, "last" + suffix, "last", only, /*makes=*/!adds);
+    if (updates)
+      program(module, "update" + suffix, "update", only);
+  }
+  if (chance(40))
+    program(module, "validate", "validate");
 }
 
 OwningOpRef<ModuleOp> Generator::run() {
   OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getUnknownLoc());
   builder.setInsertionPointToEnd(module->getBody());
   declare(*module);
+  if (size.gradients > 0 && chance(60)) {
+    step(*module);
+    return module;
+  }
+  anew.clear();
   program(*module, "first");
   if (chance(50))
     program(*module, "update");
@@ -353,7 +414,35 @@ std::string damage(ModuleOp module, std::mt19937 &random) {
     if (isa<StepCommandOpInterface>(op) && !isa<WaitOp, RecordOp>(op))
       commands.push_back(&op);
   int64_t arena = int64_t(arenaOf(module).getBytes());
-  switch (below(6)) {
+  switch (below(7)) {
+  case 6: {
+    SmallVector<graph::StateOp> gradients;
+    for (auto state : module.getOps<graph::StateOp>())
+      if (state.getRole() == graph::Role::Gradient)
+        gradients.push_back(state);
+    if (gradients.empty())
+      return "";
+    graph::StateOp state = gradients[below(gradients.size())];
+    // Over what lives on as a whole it may not lie at all.
+    int64_t behind = 0;
+    for (auto other : module.getOps<graph::PlacedOpInterface>()) {
+      auto kept = dyn_cast<graph::StateOp>(*other);
+      if (kept && kept.getRole() == graph::Role::Gradient)
+        continue;
+      auto input = dyn_cast<InputOp>(*other);
+      const int64_t bytes = kept    ? contiguousBytes(memrefOf(kept.getTensorType()))
+                            : input ? contiguousBytes(cast<MemRefType>(input.getType()))
+                                    : 4;
+      behind = std::max(behind, other.getOffsetAttr().getInt() + bytes);
+    }
+    behind = (behind + 255) / 256 * 256;
+    const int64_t room = arena - behind - contiguousBytes(memrefOf(state.getTensorType()));
+    if (room < 0)
+      return "";
+    const int64_t offset = behind + int64_t(below(size_t(room / 256) + 1)) * 256;
+    state.setOffset(offset);
+    return "moved gradient " + state.getSymName().str() + " to " + std::to_string(offset);
+  }
   case 0: {
     if (waits.empty())
       return "";

@@ -24,13 +24,15 @@ struct ProgramSize {
   int64_t rank = 3, dimension = 8;          ///< at most
   bool hasBodies = false; ///< kernels have bodies, which do what they state, as nano-verify-kernels
                           ///< asks
+  int64_t gradients = 2;  ///< of the three states; others live from step to step as a whole
 };
-/// Programs that can be run in all orders.
-inline constexpr ProgramSize smallPrograms = {3, 5, 5, 14, 2, 4, true};
+/// Programs that can be run in all orders, each for itself.
+inline constexpr ProgramSize smallPrograms = {3, 5, 5, 14, 2, 4, true, 0};
 
-/// A module with states, inputs, kernels and one or two programs of launches, products, copies,
-/// fills and collectives over buffers and strided views of them. Every read finds bytes that an
-/// earlier command wrote; nothing is scheduled or planned yet.
+/// A module with states, inputs, kernels and some programs of launches, products, copies, fills and
+/// collectives over buffers and strided views of them: one or two by themselves, or where there are
+/// gradients those of steps, of one phase or two. Every read finds bytes that an earlier command
+/// wrote, gradients that steps write anew among them; nothing is scheduled or planned yet.
 mlir::OwningOpRef<mlir::ModuleOp> randomModule(mlir::MLIRContext &context, uint32_t seed,
                                                ProgramSize size = {});
 
@@ -38,9 +40,9 @@ mlir::OwningOpRef<mlir::ModuleOp> randomModule(mlir::MLIRContext &context, uint3
 /// what was done.
 std::string hideAccess(mlir::ModuleOp module, std::mt19937 &random);
 
-/// Damages a scheduled and planned module in one place: a wait is dropped, a buffer moved, a
-/// command put on another stream, two neighbours swapped, a command dropped, or an event recorded
-/// earlier. Returns what was done; empty when the module has nothing to damage that way.
+/// Damages a scheduled and planned module in one place: a wait is dropped, a buffer or a gradient
+/// moved, a command put on another stream, two neighbours swapped, a command dropped, or an event
+/// recorded earlier. Returns what was done; empty when the module has nothing to damage that way.
 std::string damage(mlir::ModuleOp module, std::mt19937 &random);
 
 } // namespace nano::test

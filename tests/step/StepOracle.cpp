@@ -1,11 +1,14 @@
 // Byte by byte, pair by pair.
 #include "tests/step/StepOracle.h"
 
+#include "ir/graph/Phases.h"
 #include "ir/step/Step.h"
 
 #include <algorithm>
 #include <bitset>
+#include <deque>
 #include <map>
+#include <set>
 
 using namespace mlir;
 using namespace nano::step;
@@ -54,6 +57,7 @@ struct Unrolled {
   std::vector<Step> steps;
   std::map<const void *, int64_t> starts, sizes;
   std::map<const void *, bool> persistent; ///< value: holds something from the start
+  std::map<const void *, bool> gradients;  ///< of the persistent ones: others may write there
 };
 
 Unrolled unroll(ModuleOp module, ProgramOp program) {
@@ -64,8 +68,11 @@ Unrolled unroll(ModuleOp module, ProgramOp program) {
     result.sizes[key] = contiguousBytes(type);
     result.persistent[key] = filled;
   };
-  for (auto state : module.getOps<graph::StateOp>())
+  for (auto state : module.getOps<graph::StateOp>()) {
     persist(state, memrefOf(state.getTensorType()), true);
+    result.gradients[state.getSymNameAttr().getAsOpaquePointer()] =
+        state.getRole() == graph::Role::Gradient;
+  }
   for (auto input : module.getOps<InputOp>())
     persist(input, cast<MemRefType>(input.getType()), !input.getOutput());
   for (auto buffer : program.getBody().getOps<BufferOp>()) {
@@ -99,14 +106,21 @@ Unrolled unroll(ModuleOp module, ProgramOp program) {
   return result;
 }
 
-std::string liveness(const Unrolled &program, int64_t arena) {
-  std::vector<const void *> owner(size_t(arena), nullptr), kept(size_t(arena), nullptr);
+/// Who owns each byte of the arena.
+using Owners = std::vector<const void *>;
+
+/// Runs a program on memory that others have left; why that is wrong, or empty.
+std::string liveness(const Unrolled &program, Owners &owner) {
+  Owners kept(owner.size(), nullptr);
   std::map<const void *, bool> touched;
   for (auto [key, filled] : program.persistent)
     for (int64_t i = 0; i < program.sizes.at(key); ++i) {
-      kept[program.starts.at(key) + i] = key;
-      if (filled)
-        owner[program.starts.at(key) + i] = key;
+      const int64_t byte = program.starts.at(key) + i;
+      auto gradient = program.gradients.find(key);
+      if (gradient == program.gradients.end() || !gradient->second)
+        kept[byte] = key;
+      if (!filled && owner[byte] == key)
+        owner[byte] = nullptr;
     }
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step &step = program.steps[i];
@@ -127,12 +141,114 @@ std::string liveness(const Unrolled &program, int64_t arena) {
       }
     }
   }
-  for (auto [key, filled] : program.persistent)
+  for (auto [key, filled] : program.persistent) {
+    auto gradient = program.gradients.find(key);
+    if (gradient != program.gradients.end() && gradient->second)
+      continue;
     for (int64_t i = 0; i < program.sizes.at(key) && touched[key]; ++i)
       if (owner[program.starts.at(key) + i] != key)
         return "an output is not written";
+  }
+  // Transient buffers end with the program.
+  for (const void *&key : owner)
+    if (!program.persistent.count(key))
+      key = nullptr;
   return "";
 }
+
+/// Every run of the programs, up to memory that has been seen at the same place before.
+class Runs {
+public:
+  explicit Runs(ModuleOp module) : module(module), phases(graph::phaseCount(module)) {
+    for (auto program : module.getOps<ProgramOp>())
+      programs.emplace_back(program, unroll(module, program));
+  }
+
+  std::string findError() {
+    if (programs.empty())
+      return "";
+    Owners first(size_t(arenaOf(module).getBytes()), nullptr);
+    std::vector<int> claims(first.size(), 0);
+    const Unrolled &any = programs.front().second;
+    for (auto [key, filled] : any.persistent)
+      for (int64_t i = 0; i < any.sizes.at(key); ++i) {
+        const int64_t byte = any.starts.at(key) + i;
+        first[byte] = filled ? key : nullptr;
+        if (++claims[byte] > 1)
+          first[byte] = nullptr; // which is left of the two nobody says
+      }
+    for (int64_t phase = 0; phase < phases; ++phase)
+      visit({phase, ""}, first);
+    while (!pending.empty() && error.empty()) {
+      auto [place, memory] = std::move(pending.front());
+      pending.pop_front();
+      follow(place, memory);
+    }
+    return error;
+  }
+
+private:
+  /// Of a run: the phase, and the role of the step's program that ran last; between steps none.
+  using Place = std::pair<int64_t, std::string>;
+
+  void visit(const Place &place, const Owners &memory) {
+    if (seen[place].insert(memory).second)
+      pending.emplace_back(place, memory);
+  }
+
+  /// The program of a role in a step of a phase.
+  const std::pair<ProgramOp, Unrolled> *programOf(StringRef role, int64_t phase) const {
+    for (const auto &program : programs)
+      if (ProgramOp(program.first).getRole() == role && graph::runsInPhase(program.first, phase))
+        return &program;
+    return nullptr;
+  }
+
+  void run(const std::pair<ProgramOp, Unrolled> &program, Owners memory, const Place &behind) {
+    if (!error.empty())
+      return;
+    error = liveness(program.second, memory);
+    if (error.empty())
+      visit(behind, memory);
+    else
+      error = "@" + ProgramOp(program.first).getSymName().str() + ": " + error;
+  }
+
+  void follow(const Place &place, const Owners &memory) {
+    static const std::vector<std::string> roles = {"", "first", "next", "last", "update"};
+    auto [phase, role] = place;
+    const size_t at = std::find(roles.begin(), roles.end(), role) - roles.begin();
+    if (role.empty())
+      for (const auto &program : programs) {
+        bool isOfStep = false;
+        for (const std::string &name : roles)
+          for (int64_t other = 0; other < phases; ++other)
+            isOfStep |= !name.empty() && programOf(name, other) == &program;
+        if (!isOfStep)
+          run(program, memory, place);
+      }
+    if (role == "next")
+      if (const auto *again = programOf(role, phase))
+        run(*again, memory, place);
+    // On to the next role there is; "next" may be left out.
+    for (size_t i = at + 1; i < roles.size(); ++i) {
+      const auto *program = programOf(roles[i], phase);
+      if (!program)
+        continue;
+      run(*program, memory, {phase, roles[i]});
+      if (roles[i] != "next")
+        return;
+    }
+    visit({(phase + 1) % phases, ""}, memory);
+  }
+
+  ModuleOp module;
+  int64_t phases;
+  std::vector<std::pair<ProgramOp, Unrolled>> programs;
+  std::map<Place, std::set<Owners>> seen;
+  std::deque<std::pair<Place, Owners>> pending;
+  std::string error;
+};
 
 bool conflict(const Touch &a, const Touch &b) {
   if (!a.writes && !b.writes)
@@ -198,10 +314,7 @@ template <typename Check> std::string firstError(ModuleOp module, const Check &c
 
 } // namespace
 
-std::string findLivenessError(ModuleOp module) {
-  int64_t arena = int64_t(arenaOf(module).getBytes());
-  return firstError(module, [&](const Unrolled &program) { return liveness(program, arena); });
-}
+std::string findLivenessError(ModuleOp module) { return Runs(module).findError(); }
 
 std::string findRace(ModuleOp module) {
   return firstError(module, [](const Unrolled &program) { return races(program); });

@@ -99,3 +99,125 @@ module {
     step.copy %b to %s : memref<262144xf32>, memref<262144xf32>
   }
 }
+
+// -----
+
+// A gradient that a step writes anew lies in the bytes of what is dead by then, at one place for all programs, and others have it when the update has read it.
+// CHECK: step.arena 786432 floor 786432
+// CHECK: nano.state @w : tensor<65536xf32> {{.*}}offset = 0 : i64
+// CHECK: nano.state @grad.w : tensor<65536xf32> {{.*}}offset = [[G:[0-9]+]] : i64
+// CHECK-LABEL: step.program @last
+// CHECK: step.buffer "a" {offset = [[G]] : i64}
+// CHECK-LABEL: step.program @update
+// CHECK: step.buffer "c" {offset = 524288 : i64}
+// CHECK: step.buffer "d" {offset = [[G]] : i64}
+// CHECK-LABEL: step.program @validate
+// CHECK: step.buffer "e" {offset = 262144 : i64}
+module {
+  nano.state @w : tensor<65536xf32> {role = #nano.role<parameter>, init = #nano.init<"constant", [0.0]>}
+  nano.state @grad.w : tensor<65536xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  step.program @last attributes {role = "last"} {
+    %g = step.state @grad.w : memref<65536xf32>
+    %a = step.buffer "a" : memref<65536xf32>
+    %b = step.buffer "b" : memref<65536xf32>
+    step.fill %a : memref<65536xf32>
+    step.copy %a to %b : memref<65536xf32>, memref<65536xf32>
+    step.copy %b to %g : memref<65536xf32>, memref<65536xf32>
+  }
+  step.program @update attributes {role = "update"} {
+    %g = step.state @grad.w : memref<65536xf32>
+    %c = step.buffer "c" : memref<65536xf32>
+    %d = step.buffer "d" : memref<65536xf32>
+    step.copy %g to %c : memref<65536xf32>, memref<65536xf32>
+    step.copy %c to %d : memref<65536xf32>, memref<65536xf32>
+    step.all_reduce %d : memref<65536xf32>
+  }
+  step.program @validate attributes {role = "validate"} {
+    %e = step.buffer "e" : memref<131072xf32>
+    step.fill %e : memref<131072xf32>
+  }
+}
+
+// -----
+
+// Not one that micro-batches add up in, nor a part of which the step leaves as it was.
+// CHECK: step.arena 1048576 floor 1048576
+// CHECK: nano.state @grad.sum : tensor<65536xf32> {{.*}}offset = 0 : i64
+// CHECK: nano.state @grad.part : tensor<2x65536xf32> {{.*}}offset = 262144 : i64
+// CHECK: step.buffer "a" {offset = 786432 : i64}
+module {
+  nano.state @grad.sum : tensor<65536xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  nano.state @grad.part : tensor<2x65536xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  step.program @first attributes {role = "first"} {
+    %s = step.state @grad.sum : memref<65536xf32>
+    step.fill %s : memref<65536xf32>
+  }
+  step.program @last attributes {role = "last"} {
+    %s = step.state @grad.sum : memref<65536xf32>
+    %p = step.state @grad.part : memref<2x65536xf32>
+    %row = step.view %p : memref<2x65536xf32> to memref<65536xf32>
+    %a = step.buffer "a" : memref<65536xf32>
+    step.fill %a : memref<65536xf32>
+    step.copy %a to %row : memref<65536xf32>, memref<65536xf32>
+    step.copy %s to %a : memref<65536xf32>, memref<65536xf32>
+    step.copy %a to %s : memref<65536xf32>, memref<65536xf32>
+  }
+  step.program @update attributes {role = "update"} {
+    %s = step.state @grad.sum : memref<65536xf32>
+    %p = step.state @grad.part : memref<2x65536xf32>
+    step.all_reduce %s : memref<65536xf32>
+    step.all_reduce %p : memref<2x65536xf32>
+  }
+}
+
+// -----
+
+// Two gradients share bytes in a step that needs one after the other. A step of the other phase needs both at once: none lies over the other, nor does one that a program between would have to keep.
+// CHECK: step.arena 786688 floor 786688
+// CHECK: nano.state @grad.a : tensor<65536xf32> {{.*}}offset = [[A:[0-9]+]] : i64
+// CHECK-NOT: offset = [[A]] : i64
+// CHECK: nano.state @grad.over : tensor<65536xf32> {{.*}}offset = 0 : i64
+module {
+  nano.optimizer @all of "all" lr @lr {inits = array<f64>, kind = "sgd", states = [], every = 2 : i64}
+  nano.scalar @lr : f32 {
+  ^bb0(%step: f64, %iterations: f64, %sequences: f64, %world: f64):
+    nano.yield %step : f64
+  }
+  nano.state @grad.a : tensor<65536xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  nano.state @grad.b : tensor<65536xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  nano.state @grad.over : tensor<65536xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+  step.program @first attributes {role = "first"} {
+    %o = step.state @grad.over : memref<65536xf32>
+    step.fill %o : memref<65536xf32>
+  }
+  step.program @last_0 attributes {phases = array<i64: 0>, role = "last"} {
+    %a = step.state @grad.a : memref<65536xf32>
+    %b = step.state @grad.b : memref<65536xf32>
+    %x = step.buffer "x" : memref<65536xf32>
+    %y = step.buffer "y" : memref<65536xf32>
+    step.fill %a : memref<65536xf32>
+    step.copy %a to %x : memref<65536xf32>, memref<65536xf32>
+    step.copy %x to %y : memref<65536xf32>, memref<65536xf32>
+    step.copy %y to %b : memref<65536xf32>, memref<65536xf32>
+  }
+  step.program @last_1 attributes {phases = array<i64: 1>, role = "last"} {
+    %a = step.state @grad.a : memref<65536xf32>
+    %b = step.state @grad.b : memref<65536xf32>
+    step.fill %a : memref<65536xf32>
+    step.copy %a to %b : memref<65536xf32>, memref<65536xf32>
+  }
+  step.program @update_0 attributes {phases = array<i64: 0>, role = "update"} {
+    %b = step.state @grad.b : memref<65536xf32>
+    %o = step.state @grad.over : memref<65536xf32>
+    step.all_reduce %b : memref<65536xf32>
+    step.all_reduce %o : memref<65536xf32>
+  }
+  step.program @update_1 attributes {phases = array<i64: 1>, role = "update"} {
+    %a = step.state @grad.a : memref<65536xf32>
+    %b = step.state @grad.b : memref<65536xf32>
+    %o = step.state @grad.over : memref<65536xf32>
+    step.all_reduce %a : memref<65536xf32>
+    step.all_reduce %b : memref<65536xf32>
+    step.all_reduce %o : memref<65536xf32>
+  }
+}

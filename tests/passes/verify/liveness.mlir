@@ -74,7 +74,7 @@ module {
 
 module {
   step.arena 2048
-  nano.state @w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, offset = 0 : i64}
+  nano.state @w : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, offset = 0 : i64}
   step.program @p {
     %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
     // expected-error-re @below {{writes buffer 'x' ({{.*}}) over state 'w' ({{.*}}), which lives from step to step}}
@@ -99,9 +99,9 @@ module {
 
 module {
   step.arena 2048
-  nano.state @v : tensor<128xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, offset = 0 : i64}
+  nano.state @v : tensor<128xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, offset = 0 : i64}
   // expected-error-re @below {{state 'w' ({{.*}}) overlaps state 'v' ({{.*}}) in the arena, and both live from step to step}}
-  nano.state @w : tensor<8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>, offset = 256 : i64}
+  nano.state @w : tensor<8xf32> {role = #nano.role<optimizer>, init = #nano.init<"constant", [0.0]>, offset = 256 : i64}
 }
 
 // -----
