@@ -46,7 +46,8 @@ CudaText CudaPrinter::function(Operation *op, StringRef name, bool scalarStays) 
 
 /// A function's name, its arguments, and the ops that it stands for beside the last one, which
 /// nothing else needs. `subtracts`: the last argument is negated. The first of the arguments is a
-/// vector if `isOfVectors`, and the `constants` last ones, if any, are the template's.
+/// vector if `isOfVectors`, and the `constants` last ones, if any, are the template's. What
+/// `sharesLanes` has lanes of vectors compute something together.
 struct Idiom {
   StringRef name;
   SmallVector<Value, 4> arguments;
@@ -54,6 +55,7 @@ struct Idiom {
   bool subtracts = false;
   bool isOfVectors = false;
   unsigned constants = 0;
+  bool sharesLanes = false;
 };
 
 /// The op of that kind that makes the value, if nothing else needs it.
@@ -94,6 +96,7 @@ static std::optional<Idiom> sigmoidOf(arith::DivFOp quotient) {
   if (!neg)
     return std::nullopt;
   Idiom idiom{"sigmoid", {neg.getOperand()}, {sum, exp, neg}};
+  idiom.sharesLanes = true;
   if (auto mul = only<arith::MulFOp>(neg.getOperand()); mul && isConstant(mul.getRhs())) {
     idiom.arguments = {mul.getLhs(), mul.getRhs()};
     idiom.inner.push_back(mul);
@@ -149,6 +152,7 @@ static Idiom sharedOf(Idiom exponential) {
                exponential.subtracts,   /*isOfVectors=*/true,  /*constants=*/2};
   if (fraction.hasOneUse() && sigmoid->arguments.size() == 2) {
     shared.name = "exponentialOfSigmoid";
+    shared.sharesLanes = true;
     llvm::append_range(shared.inner, sigmoid->inner);
     shared.inner.push_back(quotient);
     shared.arguments = {sigmoid->arguments[0], sigmoid->arguments[1], exponential.arguments[1],
@@ -180,7 +184,8 @@ static std::optional<Idiom> exponentialOfSigmoidDerivative(arith::MulFOp product
                 {slope, rest, exp, quotient},
                 exponential->subtracts,
                 /*isOfVectors=*/true,
-                /*constants=*/2};
+                /*constants=*/2,
+                /*sharesLanes=*/true};
     llvm::append_range(idiom.inner, exponential->inner);
     llvm::append_range(idiom.inner, sigmoid->inner);
     return idiom;
@@ -233,6 +238,8 @@ std::optional<CudaText> CudaPrinter::idiom(Operation *op) {
   if (found->subtracts)
     last = last.front() == '-' ? last.substr(1) : "-" + last;
   bool isScalar = !found->isOfVectors && values[found->arguments.front()].isScalar;
+  if (found->sharesLanes && cutsVectors && !isScalar && isa<VectorType>(op->getResult(0).getType()))
+    constants.push_back("true"); // IsApart
   std::string ofConstants =
       constants.empty() ? "" : fmt::format("<{}>", fmt::join(constants, ", "));
   return CudaText{
@@ -450,6 +457,7 @@ std::optional<CudaText> CudaPrinter::expression(Operation *op) {
         // Whole vectors are inside or outside where lanes divide the count.
         if (divisorOf(count) >= lanes)
           return CudaText{fmt::format("nano::wholly({} > 0)", use(count, CudaText::Shift))};
+        cutsVectors = true;
         return CudaText{fmt::format("nano::first<{}>({})", lanes, use(count))};
       })
       .Case<vector::LoadOp>([&](vector::LoadOp load) -> Result {

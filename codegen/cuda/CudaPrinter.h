@@ -92,6 +92,9 @@ private:
   llvm::DenseSet<mlir::Value> reading; ///< those whose text reads memory
   llvm::DenseMap<mlir::Value, bool> constants;
   llvm::DenseMap<mlir::Value, int64_t> alignments, divisors;
+  /// A mask was printed that vectors may lie in by some of their lanes alone: what the others hold,
+  /// NaN for one, must not reach these.
+  bool cutsVectors = false;
 };
 
 } // namespace nano::codegen

@@ -213,12 +213,12 @@ NANO_DEVICE Vec<float, N> exponentialOfFraction(const Vec<float, N> &a) {
 }
 /// e^(Factor·sigmoid(slope·x) + Summand), with constants as those of exponentialOfFraction:
 /// relative error |Factor|·(6 + |slope·x|)·2^-23 beside that of `exponential`; where slope·x <
-/// -41.6 the sigmoid is 2^-60. Two lanes share a reciprocal: one that is NaN makes the other NaN.
-/// Measured where an epilogue is bound by the number of instructions: fewer of them, by more
-/// special functions, are faster than one reciprocal of four lanes.
-template <float Factor, float Summand, int N>
+/// -41.6 the sigmoid is 2^-60. Two lanes share a reciprocal, unless IsApart: one that is NaN makes
+/// the other NaN. Measured where an epilogue is bound by the number of instructions: fewer of them,
+/// by more special functions, are faster than one reciprocal of four lanes.
+template <float Factor, float Summand, bool IsApart = false, int N>
 NANO_DEVICE Vec<float, N> exponentialOfSigmoid(const Vec<float, N> &x, float slope) {
-  if constexpr (N % 2 != 0)
+  if constexpr (IsApart || N % 2 != 0)
     return exponentialOfFraction<Factor, Summand>(
         map<float>([=](float y) { return sigmoid(y, slope); }, x));
   // The exponent of 2 without the summand is 1/a of a = (1 + e^(-slope·x)) / (Factor·log₂e).
@@ -239,10 +239,12 @@ NANO_DEVICE Vec<float, N> exponentialOfSigmoid(const Vec<float, N> &x, float slo
 }
 
 /// Two lanes share a reciprocal, 1/a = b·(1/ab): the units for special functions do 16 a clock and
-/// multiprocessor, those for products 128. A lane that is NaN makes its neighbour NaN.
-template <int N> NANO_DEVICE Vec<float, N> sigmoid(const Vec<float, N> &a, float factor = 1.0f) {
+/// multiprocessor, those for products 128. A lane that is NaN makes its neighbour NaN, unless
+/// IsApart: for vectors whose last lanes may be behind the end of a row, and hold anything.
+template <bool IsApart = false, int N>
+NANO_DEVICE Vec<float, N> sigmoid(const Vec<float, N> &a, float factor = 1.0f) {
   Vec<float, N> result;
-  if constexpr (N % 2 == 0) {
+  if constexpr (!IsApart && N % 2 == 0) {
 #pragma unroll
     for (int i = 0; i < N; i += 2) {
       const float first = onePlusExponential(a.lane[i], factor);
@@ -259,15 +261,15 @@ template <int N> NANO_DEVICE Vec<float, N> sigmoid(const Vec<float, N> &a, float
 
 /// σ·(1 − σ)·e^(Factor·σ + Summand) of σ = 1/(1 + e^(-slope·x)), with constants as those of
 /// exponentialOfFraction: the derivative of exponentialOfSigmoid by x over slope·Factor. Of σ,
-/// which is 2^-30 where slope·x < -20.8 (or, if N is no multiple of 4, as `sigmoid` has it), the
-/// relative error is e = (12 + |slope·x|)·2^-23; the result's is e·|1 - 2σ|/(1 - σ) + |Factor|·σ·e
-/// beside two roundings and that of `exponential`. Four lanes share a reciprocal: one that is NaN
-/// makes the others NaN.
-template <float Factor, float Summand, int N>
+/// which is 2^-30 where slope·x < -20.8 (or, if IsApart or N is no multiple of 4, as `sigmoid` has
+/// it), the relative error is e = (12 + |slope·x|)·2^-23; the result's is e·|1 - 2σ|/(1 - σ) +
+/// |Factor|·σ·e beside two roundings and that of `exponential`. Four lanes share a reciprocal,
+/// unless IsApart: one that is NaN makes the others NaN.
+template <float Factor, float Summand, bool IsApart = false, int N>
 NANO_DEVICE Vec<float, N> exponentialOfSigmoidDerivative(const Vec<float, N> &x, float slope) {
   Vec<float, N> fraction;
-  if constexpr (N % 4 != 0) {
-    fraction = sigmoid(x, slope);
+  if constexpr (IsApart || N % 4 != 0) {
+    fraction = sigmoid<IsApart>(x, slope);
   } else {
 #pragma unroll
     for (int i = 0; i < N; i += 4) {

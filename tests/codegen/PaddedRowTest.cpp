@@ -2,7 +2,7 @@
 // is filled up: the logarithm of a softmax over these, and zeros behind them, on the emulator
 // against double precision. The columns end in the part of a row that has a loop, at its end,
 // behind it, and nowhere. Tolerances: half a step of bf16 (2⁻⁸), and 1e-4 for a logarithm of sums
-// of up to 50,000 terms in f32.
+// of up to 50,000 terms in f32. And short rows that end within a thread's vector.
 #include "tests/codegen/CudaRow.h"
 
 #include "gtest/gtest.h"
@@ -91,5 +91,43 @@ INSTANTIATE_TEST_SUITE_P(Heads, PaddedRow,
                                          Case{50304, 49151, false}, Case{50304, 20000, false},
                                          Case{50304, 50304, true}),
                          testing::PrintToStringParamName());
+
+// 0/0 behind a row's end is NaN, and two lanes of a sigmoid are divided together. Tolerance: (6 +
+// |x|)·2⁻²³ of the sigmoid, |x| ≤ 8, twice that of its square, and the quotient's own error.
+TEST(ShortRow, EndsWithinAVector) {
+  for (const int64_t columns : {1, 7, 33, 101}) {
+    const std::string full = "3x" + std::to_string(columns) + "xf32",
+                      one = std::to_string(columns) + "xf32";
+    const std::string text =
+        "step.program @p {\n  %x = step.buffer \"x\" : memref<" + full +
+        ">\n  %w = step.buffer \"w\" : memref<" + one + ">\n  %y = step.buffer \"y\" : memref<" +
+        full + ">\n  step.task ins(%x, %w) outs(%y) : (memref<" + full + ">, memref<" + one +
+        ">) -> (memref<" + full + ">) {\n  ^bb0(%0: tensor<" + full + ">, %1: tensor<" + one +
+        ">):\n    %2 = nano.broadcast %1 dims [1] : " + "tensor<" + one + "> -> tensor<" + full +
+        ">\n    %3 = nano.div %0, %2 : tensor<" + full + ">\n    %4 = nano.sigmoid %3 : tensor<" +
+        full + ">\n    %5 = nano.reduce sum %4 dims [1] : tensor<" + full +
+        "> -> tensor<3xf32>\n    %6 = nano.broadcast %5 dims [0] : " + "tensor<3xf32> -> tensor<" +
+        full + ">\n    %7 = nano.div %4, %6 : tensor<" + full + ">\n    nano.yield %7 : tensor<" +
+        full + ">\n  }\n}\n";
+    std::vector<double> x(3 * columns), w(columns);
+    for (int64_t i = 0; i < 3 * columns; ++i)
+      x[i] = double(i % 13) - 6;
+    for (int64_t j = 0; j < columns; ++j)
+      w[j] = j % 2 == 0 ? 1 : -0.75;
+    DeviceBuffer in = bufferOf("x", "f32", x), divisors = bufferOf("w", "f32", w),
+                 out("y", 4, 3 * columns);
+    ASSERT_EQ(run(cudaRow(text), {{&in}, {&divisors}, {&out, true}}), "");
+    const std::vector<double> y = out.values();
+    auto sigmoid = [&](int64_t i) { return 1 / (1 + std::exp(-x[i] / w[i % columns])); };
+    for (int64_t r = 0; r < 3; ++r) {
+      double sum = 0;
+      for (int64_t j = 0; j < columns; ++j)
+        sum += sigmoid(r * columns + j);
+      for (int64_t i = r * columns; i < (r + 1) * columns; ++i)
+        ASSERT_NEAR(y[i], sigmoid(i) / sum, 40 * 0x1p-23 * sigmoid(i) / sum)
+            << columns << " columns, element " << i;
+    }
+  }
+}
 
 } // namespace
