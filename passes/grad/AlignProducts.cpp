@@ -17,8 +17,8 @@
 // sum of columns at 0 and a maximum or log-sum-exp at -∞; sums over the rows lose their last
 // columns again; all else sees a slice. Weights and gradients of the columns beyond are exactly
 // zero: where more is computed than a loss, what flows back into a product is cut off at its
-// columns, and where an op has no finite value or derivative everywhere, what flows back into a
-// number of each row too.
+// columns, and where an op has no finite value or derivative everywhere, its value is, and what
+// flows back into a number of each row too.
 //
 // It runs before differentiation, which then finds aligned products backward too.
 #include "ir/graph/ArithmeticOps.h"
@@ -153,7 +153,14 @@ private:
       return;
     }
     if (Operation *wide = widened(builder, op)) {
-      remember(op->getResult(0), wide->getResult(0));
+      Value all = wide->getResult(0);
+      // What is not finite there would reach neighbours in kernels that divide several numbers at
+      // once, as they do for sigmoids.
+      if (!isTame(op)) {
+        isWild = true;
+        all = masked(builder, all, columnsOf(op->getResult(0)), 0, op->getLoc());
+      }
+      remember(op->getResult(0), all);
       return;
     }
     if (auto reduce = dyn_cast<ReduceOp>(op)) {
@@ -267,7 +274,6 @@ private:
       const Value wide = wideOf.lookup(operand);
       operands.push_back(wide ? wide : repeated(builder, operand, all));
     }
-    isWild |= !isTame(op);
     Operation *wide = builder.clone(*op);
     wide->setOperands(operands);
     wide->getResult(0).setType(withColumns(op->getResult(0).getType(), all));

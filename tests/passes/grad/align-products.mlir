@@ -27,12 +27,13 @@ nano.program @loss(%x: tensor<16x32xbf16>, %w: tensor<101x32xbf16>, %b: tensor<1
 
 // -----
 
-// A quotient is not finite where both are 0, and the derivative of the number of each row behind it is a sum of its columns: nothing flows back to that, nor to the product, from the columns beyond.
+// A quotient is not finite where both are 0: beyond the columns it is 0. The derivative of the number of each row behind it is a sum of its columns: nothing flows back to that, nor to the product, from the columns beyond.
 // CHECK-LABEL: nano.program @cosines
 // CHECK: %[[P:.*]] = nano.matmul {{.*}} -> tensor<16x128xf32>
 // CHECK: %[[Z:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[P]], %{{.*}} : tensor<16x128xi32>, tensor<16x128xf32>
 // CHECK: %[[L:.*]] = nano.broadcast %{{.*}} dims [1] : tensor<128xf32> -> tensor<16x128xf32>
-// CHECK: %[[D:.*]] = nano.div %[[Z]], %[[L]]
+// CHECK: %[[Q:.*]] = nano.div %[[Z]], %[[L]]
+// CHECK: %[[D:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[Q]], %{{.*}} : tensor<16x128xi32>, tensor<16x128xf32>
 // CHECK: %[[R:.*]] = nano.broadcast %{{.*}} dims [0] : tensor<16xf32> -> tensor<16x128xf32>
 // CHECK: %[[C:.*]] = nano.select lt, %{{.*}}, %{{.*}}, %[[R]], %{{.*}} : tensor<16x128xi32>, tensor<16x128xf32>
 // CHECK: %[[S:.*]] = nano.mul %[[D]], %[[C]]
