@@ -11,6 +11,7 @@
 #include "ir/graph/RunStages.h"
 #include "ir/graph/Sharding.h"
 #include "ir/step/Step.h"
+#include "ir/step/StepOrder.h"
 #include "runtime/plan/Expr.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -349,10 +350,7 @@ FailureOr<uint32_t> PlanWriter::input(const Twine &name) {
 }
 
 step::ProgramOp PlanWriter::program(StringRef role, int64_t phase) {
-  for (auto op : module.getOps<step::ProgramOp>())
-    if (op.getRole() == role && graph::isInStage(op, stage) && graph::runsInPhase(op, phase))
-      return op;
-  return {};
+  return step::programIn(module, role, stage, phase);
 }
 
 /// The steps of the training, from the programs by their roles and phases. Where no program

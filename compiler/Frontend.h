@@ -423,9 +423,10 @@ struct Attention {
 };
 /// softmax(score(scale·q·kᵀ) + mask)·v for every head, [T, H, Dv]; q: [T, H, Dh], k: [T, Hk, Dh],
 /// v: [T, Hk, Dv], where H/Hk neighbouring heads of q share one of k and v (grouped queries).
-/// Query t sees the keys first[t] … last[t]; first ≤ last, and both never decrease with t. The
-/// softmax is computed in f32. k and v may have another number of tokens than q, as those of an
-/// encoder: the shorter side is then filled up, in memory, to the longer one's length.
+/// Query t sees the keys first[t] … last[t], which nobody checks to be among those there are; first
+/// ≤ last, and both never decrease with t. The softmax is computed in f32. k and v may have another
+/// number of tokens than q, as those of an encoder: the shorter side is then filled up, in memory,
+/// to the longer one's length.
 Tensor attention(const At &q, const Tensor &k, const Tensor &v, const Attention &how);
 struct AttentionSums {
   Tensor y, lse;

@@ -13,6 +13,9 @@ struct StepOrder {
   llvm::SmallVector<ProgramOp, 4> programs;
 };
 
+/// The program of that role in a step of that stage and phase, or null.
+ProgramOp programIn(mlir::ModuleOp module, llvm::StringRef role, int64_t stage, int64_t phase);
+
 /// The steps of all stages and phases; a step of one phase is followed by one of the next, of its
 /// own or of any other stage.
 llvm::SmallVector<StepOrder> stepOrders(mlir::ModuleOp module);

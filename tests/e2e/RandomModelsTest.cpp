@@ -87,6 +87,10 @@ std::vector<uint64_t> kept(const std::vector<uint64_t> &numbers) {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ModelsThatFailed);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ModelOfDifferences);
 
+/// The first that runs on the emulator with all products fused that can be, and rows aligned.
+INSTANTIATE_TEST_SUITE_P(Kept, RandomModels, testing::ValuesIn(kept({48})),
+                         testing::PrintToStringParamName());
+
 /// Halves of halves of four columns, of which neither parts nor the largest columns can be taken;
 /// moments of Adam below the smallest normal number.
 INSTANTIATE_TEST_SUITE_P(Kept, ModelsThatFailed,
