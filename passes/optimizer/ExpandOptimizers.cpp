@@ -31,7 +31,7 @@
 #include "ir/graph/Sharding.h"
 #include "passes/Passes.h"
 #include "passes/optimizer/ParameterUpdate.h"
-#include "passes/optimizer/UnitPlaces.h"
+#include "passes/optimizer/ShareUnits.h"
 #include "passes/optimizer/UpdateBatches.h"
 #include "passes/optimizer/UpdateProgram.h"
 #include "passes/optimizer/UpdateReport.h"
@@ -80,10 +80,10 @@ public:
       return failure();
     for (StateOp parameter : parameters) {
       const UpdatedParameter member{parameter, &formOf(parameter)};
-      if (Share *share = shareFor(parameter))
+      if (UpdateShare *share = shareFor(parameter))
         share->members.push_back(member);
     }
-    for (Share &share : shares)
+    for (UpdateShare &share : shares)
       if (share.members.empty())
         return share.gradient.emitOpError("is the share of no parameter's gradient");
     for (auto &[update, phase] : programs())
@@ -144,7 +144,7 @@ private:
       clip(builder, limit, steps);
     // Parts of large parameters first: their gathers are the longest.
     for (StateOp parameter : parameters)
-      if (Share *share = shareFor(parameter);
+      if (UpdateShare *share = shareFor(parameter);
           share && steps(parameter) && !formOf(parameter).hasProducts())
         if (failed(updatePart(builder, *share)))
           return failure();
@@ -167,15 +167,7 @@ private:
 
   //===- What there is to update -----------------------------------------===//
 
-  /// A gradient of which this rank has a part: of one parameter, or of several whose equations have
-  /// products.
-  struct Share {
-    StateOp gradient;
-    Sharding sharding;
-    UpdateBatch members; ///< in no order
-    bool isBank() const { return members.front().form->hasProducts(); }
-  };
-  Share *shareFor(StateOp parameter) {
+  UpdateShare *shareFor(StateOp parameter) {
     auto found = shareOf.find(gradientSymbol(parameter.getSymName()));
     return found == shareOf.end() ? nullptr : &shares[found->second];
   }
@@ -268,7 +260,7 @@ private:
       squaresOf.clear();
     };
     // What each rank has a part of, then what all have, so that all ranks add the same numbers.
-    for (Share &share : shares)
+    for (UpdateShare &share : shares)
       if (steps(share.members.front().state))
         add(share.gradient.getLoc(), share.gradient, share.members.front().form->op());
     addUp();
@@ -422,7 +414,7 @@ private:
   //===- Shares ------------------------------------------------------------===//
 
   /// The update of the units that this rank has.
-  FailureOr<ParameterUpdate> updateOf(OpBuilder &builder, Share &share, int64_t units) {
+  FailureOr<ParameterUpdate> updateOf(OpBuilder &builder, UpdateShare &share, int64_t units) {
     const UpdateForm &form = *share.members.front().form;
     SmallVector<std::string> names;
     for (size_t i = 0; i < form.op().getStates().size(); ++i) {
@@ -449,137 +441,14 @@ private:
                      });
     });
     for (Operation *source : form.placeSources())
-      update.emitter.set(source->getResult(0), [=, this, &builder, &share]() {
-        return placed(builder, share, units, source);
+      update.emitter.set(source->getResult(0), [=, &builder, &share]() {
+        return placedUnits(builder, share, units, source);
       });
     return update;
   }
 
-  /// This rank's units of `value`, of the first member's equations, given the whole of each member.
-  Value unitsOf(OpBuilder &builder, Share &share, int64_t units, Value value,
-                function_ref<Value(const UpdatedParameter &)> whole) {
-    const RankedTensorType one = share.members.front().form->typeOf(value, 1);
-    return share.isBank() ? unitsOfBank(builder, share, units, one, whole)
-                          : unitsOfPart(builder, share, units, one, whole);
-  }
-
-  /// The same of numbers that tell places; i32 is cut as f32, which holds what UpdateForm lets
-  /// through.
-  Value placed(OpBuilder &builder, Share &share, int64_t units, Operation *source) {
-    const UpdateForm &first = *share.members.front().form;
-    const Value value = source->getResult(0);
-    if (auto iota = dyn_cast<IotaOp>(source);
-        iota && llvm::all_of(share.members, [&](auto &member) { return member.form == &first; }))
-      if (Value mine = iotaOfUnits(builder, share.gradient.getLoc(), first, iota,
-                                   {share.sharding, units, share.isBank()}))
-        return mine;
-    const Type element = tensorType(value).getElementType();
-    const bool isInteger = element.isInteger();
-    auto ofAll = [&](const UpdateForm &form) {
-      return form.computedApart(form.gathered(/*apart=*/share.isBank()));
-    };
-    // The ops of forms in a bank go together, one by one.
-    const auto ops = ofAll(first);
-    const auto number = llvm::find(ops, source) - ops.begin();
-    Value mine = unitsOf(builder, share, units, value, [&](const UpdatedParameter &member) {
-      const Location location = StateOp(member.state).getLoc();
-      Operation *own =
-          member.form == &first ? source : ofAll(*member.form)[static_cast<size_t>(number)];
-      Value all = UpdateEmitter(builder, location, *member.form).get(own->getResult(0));
-      return isInteger ? GraphBuilder(builder, location).toF32(all) : all;
-    });
-    return isInteger ? GraphBuilder(builder, share.gradient.getLoc()).cast(mine, element) : mine;
-  }
-
-  /// This rank's units of what a parameter has that ranks share.
-  Value unitsOfPart(OpBuilder &builder, Share &share, int64_t units, RankedTensorType one,
-                    function_ref<Value(const UpdatedParameter &)> wholeOf) {
-    const UpdatedParameter &member = share.members.front();
-    GraphBuilder g(builder, StateOp(member.state).getLoc());
-    Value whole = wholeOf(member);
-    const RankedTensorType type = tensorType(whole);
-    const int64_t elements = type.getNumElements();
-    Value flat = g.reshape(whole, {elements});
-    Value part = ShardOp::create(builder, StateOp(member.state).getLoc(),
-                                 type.clone({elements / share.sharding.parts}), flat,
-                                 share.sharding.parts, share.sharding.ranks);
-    SmallVector<int64_t> shape(one.getShape());
-    shape[0] = units;
-    return g.reshape(part, shape);
-  }
-
-  /// The place of a parameter's first unit in a bank.
-  int64_t placeOf(const Share &share, const UpdatedParameter &member) {
-    StateOp state = member.state;
-    const auto *piece = llvm::find_if(share.sharding.pieces, [&](const Sharding::Piece &one) {
-      return one.name == gradientSymbol(state.getSymName());
-    });
-    return piece->offset / member.form->unitElements();
-  }
-
-  /// This rank's units of what the parameters of a bank have, zeros for what is missing to whole
-  /// rounds.
-  Value unitsOfBank(OpBuilder &builder, Share &share, int64_t rounds, RankedTensorType one,
-                    function_ref<Value(const UpdatedParameter &)> wholeOf) {
-    const Location location = share.gradient.getLoc();
-    UpdateBatch members = share.members;
-    llvm::sort(members, [&](const UpdatedParameter &a, const UpdatedParameter &b) {
-      return placeOf(share, a) < placeOf(share, b);
-    });
-    SmallVector<Value> parts;
-    int64_t count = 0;
-    auto stack = [&](int64_t units) {
-      SmallVector<int64_t> shape(one.getShape());
-      shape[0] = units;
-      return one.clone(shape);
-    };
-    for (UpdatedParameter &member : members) {
-      Value whole = wholeOf(member);
-      one = RankedTensorType::get(one.getShape(), tensorType(whole).getElementType());
-      parts.push_back(GraphBuilder(builder, member.state.getLoc())
-                          .reshape(whole, stack(member.form->units()).getShape()));
-      count += member.form->units();
-    }
-    GraphBuilder g(builder, location);
-    const int64_t all = rounds * share.sharding.parts;
-    if (count < all)
-      parts.push_back(g.constant(0, stack(all - count)));
-    Value whole =
-        ConcatOp::create(builder, location, stack(all), parts, builder.getI64IntegerAttr(0));
-    SmallVector<Value> mine;
-    for (int64_t round = 0; round < rounds; ++round)
-      mine.push_back(
-          ShardOp::create(builder, location, stack(1),
-                          part(builder, whole, round * share.sharding.parts, share.sharding.parts),
-                          share.sharding.parts, share.sharding.ranks));
-    return joined(builder, location, mine);
-  }
-
-  /// `count` of the first dimension, from `from` on.
-  static Value part(OpBuilder &builder, Value whole, int64_t from, int64_t count) {
-    const RankedTensorType type = tensorType(whole);
-    if (count == type.getDimSize(0))
-      return whole;
-    SmallVector<int64_t> shape(type.getShape());
-    shape[0] = count;
-    return SliceOp::create(builder, whole.getLoc(), type.clone(shape), whole,
-                           builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(from));
-  }
-
-  /// All along the first dimension.
-  static Value joined(OpBuilder &builder, Location location, ArrayRef<Value> parts) {
-    if (parts.size() == 1)
-      return parts.front();
-    SmallVector<int64_t> shape(tensorType(parts.front()).getShape());
-    shape[0] = 0;
-    for (Value part : parts)
-      shape[0] += tensorType(part).getDimSize(0);
-    return ConcatOp::create(builder, location, tensorType(parts.front()).clone(shape), parts,
-                            builder.getI64IntegerAttr(0));
-  }
-
   /// Updates this rank's part of a parameter; all ranks gather what they need of each other.
-  LogicalResult updatePart(OpBuilder &builder, Share &share) {
+  LogicalResult updatePart(OpBuilder &builder, UpdateShare &share) {
     const UpdatedParameter member = share.members.front();
     const UpdateForm &form = *member.form;
     FailureOr<ParameterUpdate> update =
@@ -599,7 +468,7 @@ private:
   /// Writes the products and what follows for this rank's units of a bank, in batches of at most
   /// `maxBatchElements` numbers; each round of what is gathered travels as soon as its batch is
   /// done. Returns `value` of all units of the bank in their order.
-  Value gatherRounds(OpBuilder &builder, const Share &share, ParameterUpdate &update,
+  Value gatherRounds(OpBuilder &builder, const UpdateShare &share, ParameterUpdate &update,
                      int64_t rounds, Value value) {
     const Location location = share.gradient->getLoc();
     const UpdateForm &form = *share.members.front().form;
@@ -616,13 +485,13 @@ private:
           for (Value operand : op->getOperands())
             if (form.isAfterProducts(op->getResult(0)) && form.isVarying(operand) &&
                 !form.isAfterProducts(operand))
-              some.set(operand, part(builder, update.emitter.get(operand), begin, count));
+              some.set(operand, partOf(builder, update.emitter.get(operand), begin, count));
       writeCores(builder, location, {&emitter});
       Value batch = emitter.get(value);
       for (int64_t round = 0; round < count; ++round)
         gathered.push_back(AllGatherOp::create(
             builder, location, form.typeOf(value, share.sharding.parts),
-            part(builder, batch, round, 1), share.sharding.parts, share.sharding.ranks));
+            partOf(builder, batch, round, 1), share.sharding.parts, share.sharding.ranks));
       for (auto [values, next] : llvm::zip_equal(late, form.results().drop_front()))
         if (form.isAfterProducts(next))
           values.push_back(emitter.get(next));
@@ -637,14 +506,14 @@ private:
   /// The banks of matrices. What all ranks do with the results of one bank comes after the next
   /// one's products, so that the results travel meanwhile.
   LogicalResult updateBanks(OpBuilder &builder, function_ref<bool(StateOp)> steps) {
-    auto apply = [&](const Share &share, Value all) {
+    auto apply = [&](const UpdateShare &share, Value all) {
       for (const UpdatedParameter &member : share.members)
         updateFrom(builder, member.state, member.form->gathered(/*apart=*/true),
-                   part(builder, all, placeOf(share, member), member.form->units()));
+                   partOf(builder, all, share.placeOf(member), member.form->units()));
     };
-    const Share *waiting = nullptr;
+    const UpdateShare *waiting = nullptr;
     Value waitingFor;
-    for (Share &share : shares) {
+    for (UpdateShare &share : shares) {
       if (!share.isBank() || !steps(share.members.front().state))
         continue;
       const UpdateForm &form = *share.members.front().form;
@@ -675,7 +544,7 @@ private:
   int64_t maxBatchElements;
   UpdateStates *states = nullptr;
   std::deque<std::pair<OptimizerOp, UpdateForm>> forms;
-  SmallVector<Share> shares;
+  SmallVector<UpdateShare> shares;
   llvm::StringMap<int> shareOf; ///< by the name of a gradient
   Value scale;                  ///< what a gradient summed over one step is multiplied by, rank 0
   llvm::DenseMap<int64_t, Value> scales; ///< the same for optimizers of every so many steps
