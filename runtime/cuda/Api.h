@@ -104,6 +104,8 @@ namespace nano::cuda {
   X(cublasLtMatmulPreferenceSetAttribute)                                                          \
   X(cublasLtMatmulAlgoGetHeuristic)                                                                \
   X(cublasLtMatmulAlgoCheck)                                                                       \
+  X(cublasLtMatmulAlgoConfigGetAttribute)                                                          \
+  X(cublasLtMatmulAlgoConfigSetAttribute)                                                          \
   X(cublasLtMatmul)
 
 // NOLINTNEXTLINE(bugprone-macro-parentheses): around a declarator g++ warns of them

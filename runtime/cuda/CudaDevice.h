@@ -155,10 +155,12 @@ private:
   struct OpenProduct;
   /// Measures algorithms of the products that have no choice yet, and takes the best.
   void tuneProducts();
-  static void chooseToHold(std::vector<OpenProduct> &open);
+  void chooseToHold(std::vector<OpenProduct> &open);
+  void vary(OpenProduct &open);
   double warm(const std::vector<OpenProduct> &open, Held &held, const EnergyCounter &counter);
   void take(OpenProduct &open, Held *repeats);
   void fillWithNoise();
+  Products::Measure measureBursts();
   double secondsOf(const Product &product);
   void enqueue(const Product &product);
   /// What an operand held before a command that updates it ran.

@@ -63,13 +63,7 @@ void CudaDevice::tuneProducts() {
       ++open[place->second].uses;
     }
   for (OpenProduct &each : open) {
-    auto found = products->propose(*each.product, [&](const Product &product) -> Result<double> {
-      try {
-        return secondsOf(product);
-      } catch (const Failure &failure) {
-        return failure.error;
-      }
-    });
+    auto found = products->propose(*each.product, measureBursts());
     if (!found)
       throw Failure{found.error()};
     each.proposals = std::move(*found);
@@ -90,9 +84,9 @@ void CudaDevice::tuneProducts() {
 }
 
 /// Those that together take nearly all of the products' time, and of each the algorithms that are
-/// nearly the fastest in bursts and the one that is taken without tuning; of the shortest products
-/// none, once holding all of these would take too long, and none where the products are so short
-/// that the board is never busy.
+/// nearly the fastest in bursts, now with variations, and the one that is taken without tuning; of
+/// the shortest products none, once holding all of these would take too long, and none where the
+/// products are so short that the board is never busy.
 void CudaDevice::chooseToHold(std::vector<OpenProduct> &open) {
   constexpr double share = 0.95, busy = 5e-3;
   std::vector<OpenProduct *> order;
@@ -111,17 +105,28 @@ void CudaDevice::chooseToHold(std::vector<OpenProduct> &open) {
     if (covered >= share * total)
       return;
     covered += each->seconds();
+    vary(*each);
     std::vector<Products::Proposal> held;
+    std::map<uint64_t, int> ofShape;
     for (const Products::Proposal &proposal : each->proposals)
       if (proposal.number == 0 ||
           (held.size() < HeldTuning::most &&
-           proposal.seconds <= HeldTuning::slower * each->proposals.front().seconds))
+           proposal.seconds <= HeldTuning::slower * each->proposals.front().seconds &&
+           ++ofShape[proposal.shape] <= HeldTuning::mostOfShape))
         held.push_back(proposal);
-    spent += HeldTuning::seconds * double(held.size());
+    spent += 2 * HeldTuning::seconds * double(held.size());
     if (spent > HeldTuning::mostSeconds)
       return;
     each->held = std::move(held);
   }
+}
+
+/// Adds variations of what cuBLASLt proposes, as many as bursts have time for.
+void CudaDevice::vary(OpenProduct &open) {
+  constexpr double runs = 8; // of a burst
+  const double burst = runs * open.proposals.front().seconds;
+  const auto most = size_t(HeldTuning::varied / std::max(burst, HeldTuning::leastBurst));
+  products->vary(*open.product, measureBursts(), most, open.proposals);
 }
 
 /// Repeats the products that are held in turn, as often as they are in the plan, until the board is
@@ -150,16 +155,24 @@ double CudaDevice::warm(const std::vector<OpenProduct> &open, Held &held,
 /// Chooses among a product's algorithms and keeps the choice. `repeats`: null when nothing is held.
 void CudaDevice::take(OpenProduct &open, Held *repeats) {
   Product &product = *open.product;
-  std::vector<std::pair<int, RunCost>> held;
-  std::vector<RunCost> costs;
+  // There and back, so that a drift of the board is nobody's gain.
+  const size_t count = repeats ? open.held.size() : 0;
+  std::vector<RunCost> costs(count);
   std::vector<size_t> fastest; // as `open.held` is ordered
-  for (size_t i = 0; repeats && i < open.held.size(); ++i) {
-    Products::give(product, open.held[i]);
-    costs.push_back(
-        repeats->run([&] { enqueue(product); }, open.held[i].seconds, HeldTuning::seconds));
-    held.emplace_back(open.held[i].number, costs.back());
+  for (size_t i = 0; i < count; ++i)
     fastest.push_back(i);
+  for (size_t turn = 0; turn < 2 * count; ++turn) {
+    const size_t i = turn < count ? turn : 2 * count - 1 - turn;
+    Products::give(product, open.held[i]);
+    const RunCost cost =
+        repeats->run([&] { enqueue(product); }, open.held[i].seconds, HeldTuning::seconds);
+    const bool isCounted = cost.joules > 0 && (turn < count || costs[i].joules > 0);
+    costs[i].seconds += cost.seconds / 2;
+    costs[i].joules = isCounted ? costs[i].joules + cost.joules / 2 : 0;
   }
+  std::vector<std::pair<int, RunCost>> held;
+  for (size_t i = 0; i < count; ++i)
+    held.emplace_back(open.held[i].number, costs[i]);
   const size_t best = costs.empty() ? 0 : leastCost(costs, fastest, powerLimit);
   TunedChoice choice =
       products->take(product, costs.empty() ? open.proposals.front() : open.held[best]);
@@ -190,6 +203,16 @@ void CudaDevice::enqueue(const Product &product) {
   cublasStatus_t status = product.enqueue(workspaceOf(0), streams[0]);
   if (status != CUBLAS_STATUS_SUCCESS)
     throw Failure{cublasLtError(*apis.cublasLt, status, "cublasLtMatmul")};
+}
+
+Products::Measure CudaDevice::measureBursts() {
+  return [this](const Product &product) -> Result<double> {
+    try {
+      return secondsOf(product);
+    } catch (const Failure &failure) {
+      return failure.error;
+    }
+  };
 }
 
 double CudaDevice::secondsOf(const Product &product) {

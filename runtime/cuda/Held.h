@@ -51,10 +51,13 @@ private:
 struct HeldTuning {
   static constexpr double warmSeconds = 1.2; ///< until the power limit holds
   static constexpr double waySeconds = 0.6;  ///< likewise, before a command's candidates
-  static constexpr double seconds = 0.35;    ///< of one candidate
+  static constexpr double seconds = 0.45;    ///< of one candidate, at a time
   static constexpr double mostSeconds = 30;  ///< of all that are chosen among
   static constexpr double slower = 1.05;     ///< than the fastest in a burst: no candidate
-  static constexpr size_t most = 5;          ///< candidates of one choice, beside the rule's
+  static constexpr size_t most = 3;          ///< of one choice; what the rule takes may come beside
+  static constexpr int mostOfShape = 2;      ///< of one tile and cluster, as many are one kernel
+  static constexpr double varied = 1.5;      ///< seconds of bursts of one product's variations
+  static constexpr double leastBurst = 2e-3; ///< see secondsOfRun
 };
 
 /// The limit in watts that the board is kept below while it draws `watts`; 0: it is not there.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <set>
 
 namespace nano::cuda {
 namespace {
@@ -102,6 +103,10 @@ Status checkScales(const plan::Matmul &matmul, const MatmulOperands &operands) {
 bool addsUpFast(const plan::Matmul &matmul) {
   return matmul.aType == DType::F8E4M3FN && matmul.bType == DType::F8E4M3FN &&
          matmul.cType == DType::BF16 && matmul.scales && !matmul.scales->block;
+}
+
+bool isFaster(const Products::Proposal &a, const Products::Proposal &b) {
+  return a.seconds < b.seconds;
 }
 
 std::string productKey(const plan::Matmul &matmul, const MatmulOperands &operands) {
@@ -302,6 +307,25 @@ Result<std::vector<cublasLtMatmulHeuristicResult_t>> Products::candidates(const 
                        : std::string(" (") + api.cublasLtGetStatusString(status) + ")"));
 }
 
+bool Products::canRun(const Product &product, const cublasLtMatmulAlgo_t &algorithm) const {
+  cublasLtMatmulHeuristicResult_t checked = {};
+  cublasStatus_t status =
+      api.cublasLtMatmulAlgoCheck(handle, product.operation, product.left, product.right,
+                                  product.addend, product.result, &algorithm, &checked);
+  return status == CUBLAS_STATUS_SUCCESS && checked.workspaceSize <= workspace;
+}
+
+uint64_t Products::shapeOf(const cublasLtMatmulAlgo_t &algorithm) const {
+  uint32_t tile = 0;
+  uint16_t cluster = 0;
+  size_t written = 0;
+  (void)api.cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID, &tile,
+                                                 sizeof tile, &written);
+  (void)api.cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID,
+                                                 &cluster, sizeof cluster, &written);
+  return uint64_t(tile) << 16 | cluster;
+}
+
 Status Products::choose(Product &product) {
   auto known = algorithms.find(product.key());
   if (known != algorithms.end()) {
@@ -311,11 +335,7 @@ Status Products::choose(Product &product) {
   if (tuning)
     if (std::optional<TunedChoice> choice = tuning->find(product.key())) {
       std::memcpy(&product.algorithm, choice->algorithm.data(), sizeof product.algorithm);
-      cublasLtMatmulHeuristicResult_t checked = {};
-      cublasStatus_t status =
-          api.cublasLtMatmulAlgoCheck(handle, product.operation, product.left, product.right,
-                                      product.addend, product.result, &product.algorithm, &checked);
-      if (status == CUBLAS_STATUS_SUCCESS && checked.workspaceSize <= workspace) {
+      if (canRun(product, product.algorithm)) {
         ++fromTuning;
         algorithms[product.key()] = product.algorithm;
         return ok();
@@ -336,7 +356,7 @@ Result<std::vector<Products::Proposal>> Products::propose(Product &product,
     return found.error();
   std::vector<Proposal> ran;
   for (size_t i = 0; i < found->size(); ++i) {
-    Proposal proposal = {int(i), (*found)[i].algo, 0};
+    Proposal proposal = {int(i), (*found)[i].algo, 0, shapeOf((*found)[i].algo)};
     give(product, proposal);
     Result<double> seconds = measure(product);
     if (!seconds)
@@ -346,10 +366,54 @@ Result<std::vector<Products::Proposal>> Products::propose(Product &product,
   }
   if (ran.empty())
     return failed("no algorithm of cuBLASLt ran for the product " + product.key());
-  std::stable_sort(ran.begin(), ran.end(),
-                   [](const Proposal &a, const Proposal &b) { return a.seconds < b.seconds; });
+  std::stable_sort(ran.begin(), ran.end(), isFaster);
   give(product, ran.front());
   return ran;
+}
+
+void Products::vary(Product &product, const Measure &measure, size_t most,
+                    std::vector<Proposal> &proposals) const {
+  // What an option means differs between families of kernels; of most it says in which order tiles
+  // come, and how two warpgroups share one.
+  constexpr uint32_t customOptions = 32;
+  constexpr std::array<uint16_t, 7> clusters = {
+      CUBLASLT_CLUSTER_SHAPE_1x1x1, CUBLASLT_CLUSTER_SHAPE_2x1x1, CUBLASLT_CLUSTER_SHAPE_1x2x1,
+      CUBLASLT_CLUSTER_SHAPE_2x2x1, CUBLASLT_CLUSTER_SHAPE_4x1x1, CUBLASLT_CLUSTER_SHAPE_1x4x1,
+      CUBLASLT_CLUSTER_SHAPE_4x2x1};
+  std::set<std::array<uint64_t, 8>> known;
+  int next = 0;
+  for (const Proposal &each : proposals) {
+    known.insert(wordsOf(each.algorithm));
+    next = std::max(next, each.number + 1);
+  }
+  std::vector<Proposal> ran;
+  size_t tried = 0;
+  auto attempt = [&](const Proposal &base, cublasLtMatmulAlgoConfigAttributes_t attribute,
+                     const auto &value) {
+    cublasLtMatmulAlgo_t algorithm = base.algorithm;
+    if (tried >= most ||
+        api.cublasLtMatmulAlgoConfigSetAttribute(&algorithm, attribute, &value, sizeof value) !=
+            CUBLAS_STATUS_SUCCESS ||
+        !known.insert(wordsOf(algorithm)).second || !canRun(product, algorithm))
+      return;
+    ++tried;
+    Proposal proposal = {next, algorithm, 0, shapeOf(algorithm)};
+    give(product, proposal);
+    if (Result<double> seconds = measure(product)) {
+      proposal.seconds = *seconds;
+      ran.push_back(proposal);
+      ++next;
+    }
+  };
+  for (const Proposal &each : proposals) {
+    for (uint32_t option = 0; option < customOptions; ++option)
+      attempt(each, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, option);
+    for (uint16_t cluster : clusters)
+      attempt(each, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, cluster);
+  }
+  proposals.insert(proposals.end(), ran.begin(), ran.end());
+  std::stable_sort(proposals.begin(), proposals.end(), isFaster);
+  give(product, proposals.front());
 }
 
 TunedChoice Products::take(Product &product, const Proposal &proposal) {

@@ -83,14 +83,21 @@ public:
   /// The seconds of one run of `product` with the algorithm it has now; an Error drops that
   /// algorithm.
   using Measure = std::function<Result<double>(const Product &product)>;
-  /// An algorithm that cuBLASLt proposes: which of its proposals it is, and what `Measure` said.
+  /// An algorithm: which of cuBLASLt's proposals it is, or which variation behind those, and what
+  /// `Measure` said.
   struct Proposal {
     int number = 0;
     cublasLtMatmulAlgo_t algorithm = {};
     double seconds = 0;
+    uint64_t shape = 0; ///< the same for those of one tile and one cluster of blocks
   };
   /// Measures what cuBLASLt proposes for the product; those that ran, the fastest first.
   Result<std::vector<Proposal>> propose(Product &product, const Measure &measure) const;
+  /// Adds what differs from a proposal in its custom option or its cluster of blocks alone, as far
+  /// as cuBLASLt can run that and it runs: of the fastest proposals first, `most` at most. How a
+  /// sum is cut into parts stays, and with it that its order is fixed.
+  void vary(Product &product, const Measure &measure, size_t most,
+            std::vector<Proposal> &proposals) const;
   /// Gives the product that algorithm for now.
   static void give(Product &product, const Proposal &proposal) {
     product.algorithm = proposal.algorithm;
@@ -112,6 +119,9 @@ private:
       : api(api), workspace(workspaceBytes) {}
   Result<std::vector<cublasLtMatmulHeuristicResult_t>> candidates(const Product &product,
                                                                   int most) const;
+  /// Whether cuBLASLt can run that algorithm, within the workspace.
+  bool canRun(const Product &product, const cublasLtMatmulAlgo_t &algorithm) const;
+  uint64_t shapeOf(const cublasLtMatmulAlgo_t &algorithm) const;
 
   const CublasLtApi &api;
   cublasLtHandle_t handle = nullptr;

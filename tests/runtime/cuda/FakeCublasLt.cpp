@@ -43,7 +43,7 @@ cublasStatus_t matmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const vo
   const Layout la = *as<Layout>(aLayout), lb = *as<Layout>(bLayout), lc = *as<Layout>(cLayout),
                ld = *as<Layout>(dLayout);
   const float factor = *static_cast<const float *>(alpha), more = *static_cast<const float *>(beta);
-  auto number = int(algorithm->data[0]);
+  auto number = int(algorithm->data[0] + 100 * algorithm->data[1]);
   auto *handle = reinterpret_cast<CUstream>(stream);
   if (call("product " + std::to_string(ld.rows) + "x" + std::to_string(ld.columns) + on(handle)) !=
       CUDA_SUCCESS)
@@ -173,8 +173,27 @@ cuda::CublasLtApi cublasLtTable() {
                                    cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t *algorithm,
                                    cublasLtMatmulHeuristicResult_t *result) {
     result->workspaceSize = 0;
-    return algorithm->data[0] < uint64_t(fake->candidates) ? CUBLAS_STATUS_SUCCESS
-                                                           : CUBLAS_STATUS_NOT_SUPPORTED;
+    const uint64_t option = algorithm->data[1];
+    return algorithm->data[0] < uint64_t(fake->candidates) && (!option || option == fake->option)
+               ? CUBLAS_STATUS_SUCCESS
+               : CUBLAS_STATUS_NOT_SUPPORTED;
+  };
+  api.cublasLtMatmulAlgoConfigSetAttribute = [](cublasLtMatmulAlgo_t *algorithm,
+                                                cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                const void *value, size_t) {
+    if (attribute != CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION)
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    algorithm->data[1] = *static_cast<const uint32_t *>(value);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  // All have tiles and clusters of their own.
+  api.cublasLtMatmulAlgoConfigGetAttribute = [](const cublasLtMatmulAlgo_t *algorithm,
+                                                cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                void *value, size_t, size_t *) {
+    if (attribute != CUBLASLT_ALGO_CONFIG_TILE_ID)
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    *static_cast<uint32_t *>(value) = uint32_t(algorithm->data[0] + 100 * algorithm->data[1]);
+    return CUBLAS_STATUS_SUCCESS;
   };
   api.cublasLtMatmul = matmul;
   return api;

@@ -66,7 +66,8 @@ public:
   bool isOlder = false;                         ///< the driver lacks what older ones lack
   int compiled = 0;                             ///< sources given to NVRTC
   int candidates = 4;                           ///< algorithms that cuBLASLt proposes
-  float elapsed = 0;                            ///< milliseconds between any two events; 0: grows
+  uint64_t option = 0; ///< the custom option that every algorithm has beside its own; 0: none
+  float elapsed = 0;   ///< milliseconds between any two events; 0: grows
   size_t cublasLtVersion = 130002;
   int fastProducts = 0;                   ///< whose sums the tensor cores alone add up
   std::vector<int> algorithms;            ///< the one of every product that ran, in order
