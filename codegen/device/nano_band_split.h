@@ -25,6 +25,8 @@ template <int rows, int columns, bool isKeys> struct WideTile {
   }
 };
 
+template <int rows, int columns> using KeyTile = WideTile<rows, columns, true>;
+
 /// A number as the two that tensor cores take of it.
 struct Split {
   uint32_t high, low;
@@ -71,162 +73,135 @@ NANO_DEVICE void multiplySplit(float (&sums)[tiles][4], int first, const SplitLe
     matrixMultiply<float, float>(sums[first + j], left.high, high[j]);
 }
 
-/// A warp's 16 queries: of a lane rows group and group + 8, columns 16c + 4·pair ….
-template <class S> struct WideQueries {
-  static constexpr int depth = int(divideUp(S::size, 16));
-  Vec<float, 4> rows[depth][2];
+/// A warp's 16 queries in registers: of a lane rows group and group + 8, columns 16c + 4·pair ….
+template <class S> struct SplitQueries {
+  static constexpr int depth = int(divideUp(S::size, 16)), steps = 4;
+  Vec<float, 4> left[depth][2];
 
-  template <class View>
-  NANO_DEVICE void load(const View &x, const Lane &lane, int head, int token) {
+  template <class Tile> NANO_DEVICE void load(const uint8_t *tile, const Lane &lane, int row) {
 #pragma unroll
     for (int c = 0; c < depth; ++c)
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int t = token + lane.group + 8 * half, at = 16 * c + 4 * lane.pair;
-        rows[c][half] =
-            t < S::tokens && at < S::size ? nano::load<4>(&x.at(t, head, at)) : Vec<float, 4>{};
-      }
+      for (int half = 0; half < 2; ++half)
+        left[c][half] = nano::load<4>(reinterpret_cast<const float *>(
+            tile + Tile::offset(row + lane.group + 8 * half, 4 * c + lane.pair)));
   }
-  /// Products with the keys from row `first` of the tile on: tiles of 8.
-  template <class Keys, int tiles>
+  template <class Keys, int tiles, int count>
   NANO_DEVICE void multiply(float (&sums)[tiles][4], const Lane &lane, const uint8_t *keys,
-                            int first) const {
+                            const int (&rows)[count]) const {
 #pragma unroll
     for (int c = 0; c < depth; ++c) {
       Vec<float, 4> right[tiles];
 #pragma unroll
       for (int j = 0; j < tiles; ++j)
         right[j] = nano::load<4>(reinterpret_cast<const float *>(
-            keys + Keys::offset(first + 8 * j + lane.group, 4 * c + lane.pair)));
+            keys + Keys::offset(rows[j / 2] + j % 2 * 8 + lane.group, 4 * c + lane.pair)));
 #pragma unroll
       for (int k = 0; k < 4; k += 2) {
-        const SplitLeft left(rows[c][0][k], rows[c][1][k], rows[c][0][k + 1], rows[c][1][k + 1]);
+        const SplitLeft of(left[c][0][k], left[c][1][k], left[c][0][k + 1], left[c][1][k + 1]);
         float pairs[tiles][2];
 #pragma unroll
         for (int j = 0; j < tiles; ++j) {
           pairs[j][0] = right[j][k];
           pairs[j][1] = right[j][k + 1];
         }
-        multiplySplit(sums, 0, left, pairs);
+        multiplySplit(sums, 0, of, pairs);
       }
     }
   }
 };
 
-/// A tile of scores: iteration i of bandScoresLaunch's. All threads of the block call it.
+/// Tiles of scores: iteration i of bandScoresLaunch's. All threads of the block call it.
 template <class S, int yCount>
 NANO_DEVICE void scoresBySplitting(long long iteration, const BandOperands<S, yCount> &x) {
-  constexpr BandMatrixPlan plan = matrixPlan<S, true>;
-  using Keys = WideTile<plan.rows, plan.columns, true>;
-  const Lane lane;
-  const int head = int(iteration % S::heads), begin = int(iteration / S::heads) * 16 * plan.warps,
-            token = begin + 16 * lane.warp; // the warp's first
-  uint8_t *const keys = dynamicShared<uint8_t>();
-  Ring<S> ring{reinterpret_cast<float *>(keys + Keys::bytes + lane.warp * plan.warpBytes)};
-  WideQueries<S> queries;
-  for (int part = 0; part < plan.window; part += plan.part) {
-    if (part > 0)
-      syncThreads();
-    startRows<S, Keys, plan.rows, 32 * plan.warps>(
-        keys, x.second, head, begin + 16 * (part + 1 - plan.window), 0, int(threadIdx.x));
-    copyAsyncCommit();
-    if (part == 0)
-      queries.load(x.first, lane, head, token);
-    copyAsyncWait<0>();
-    syncThreads();
-    const int steps = part + plan.part < plan.window ? plan.part : plan.window - part;
-    for (int step = 0; step < steps; step += 2) {
-      const int row = 16 * (lane.warp + step);
-      float sums[4][4] = {};
-      if (step + 1 < steps) {
-        queries.template multiply<Keys>(sums, lane, keys, row);
-      } else {
-        float one[2][4] = {};
-        queries.template multiply<Keys>(one, lane, keys, row);
-#pragma unroll
-        for (int i = 0; i < 8; ++i)
-          sums[i / 4][i % 4] = one[i / 4][i % 4];
-      }
-      // Key j of token t is number j − t + W − 1 of its band.
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        if (step + c == steps)
-          continue;
-        const int first = 16 * (part + step + c + 1 - plan.window) + S::width - 1;
-        ring.set(lane, sums[2 * c], first);
-        if (first + 1 >= ring.left + 32) // so many of the last token too
-          ring.leave(x, head, token);
-      }
-    }
-  }
-  while (ring.left < S::width)
-    ring.leave(x, head, token);
+  walkScores<S, KeyTile, SplitQueries<S>>(iteration, x);
 }
 
-/// A tile of sums: iteration i of bandProductLaunch's. All threads of the block call it.
+/// Tiles of sums: iteration i of bandProductLaunch's. All threads of the block call it.
 template <class S, int yCount>
 NANO_DEVICE void productBySplitting(long long iteration, const BandOperands<S, yCount> &x) {
-  constexpr BandMatrixPlan plan = matrixPlan<S, false>;
-  constexpr int columns = plan.columns;
-  using Rows = WideTile<plan.rows, columns, false>;
+  using Walk = band::Walk<S, false>;
+  constexpr BandMatrixPlan plan = Walk::plan;
+  constexpr int columns = plan.columns / plan.across, // of a warp
+      most = plan.part < bandSteps ? plan.part : bandSteps / 2;
+  using Rows = WideTile<Walk::ringRows, plan.columns, false>;
   const Lane lane;
-  const ProductTile<S> tile(iteration, lane);
+  const int group = lane.warp / plan.across, column = lane.warp % plan.across * columns;
   uint8_t *const rows = dynamicShared<uint8_t>();
-  WarpWeights<S> weights{
-      reinterpret_cast<typename S::First *>(rows + Rows::bytes + lane.warp * plan.warpBytes),
-      tile.token};
+  const Weights<S> weights{reinterpret_cast<typename S::First *>(rows + Walk::ringBytes)};
   // sums[4c + j]: of columns 32c + 4n + j, n = 0 … 7.
   float sums[columns / 8][4] = {};
-  tile.template walk<Rows>(x, rows, weights, [&](int step) {
-    const Weights<S> found = weights.of(lane, step);
-    auto weight = [&](int i, int j) { return float(found.number[i][j]); };
+  auto multiply = [&](const Walk &walk, auto &&left) {
+#pragma unroll 1
+    for (int begin = 0; begin < walk.steps(); begin += most) {
+      typename Weights<S>::Left found[most];
 #pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const SplitLeft left(weight(0, j), weight(1, j), weight(2, j), weight(3, j));
-      const int row = 16 * (lane.warp + step) + 2 * lane.pair + j;
+      for (int i = 0; i < most; ++i)
+        found[i] = weights.of(lane, group, begin + i < walk.steps() ? begin + i : begin);
+      if (Weights<S>::isBegin(walk))
 #pragma unroll
-      for (int c = 0; c < columns / 32; ++c) {
-        Vec<float, 4> right[2];
+        for (int i = 0; i < most; ++i)
+          Weights<S>::mask(found[i], walk, lane, group, begin + i);
+      if (begin + most >= walk.steps())
+        left();
+#pragma unroll
+      for (int i = 0; i < most; ++i) {
+        if (begin + i >= walk.steps())
+          break;
+        const int first = 16 * walk.slotOf(group + begin + i) + 2 * lane.pair;
+        auto weight = [&](int k, int j) { return float(found[i].number[k][j]); };
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          const SplitLeft of(weight(0, j), weight(1, j), weight(2, j), weight(3, j));
+#pragma unroll
+          for (int c = 0; c < columns / 32; ++c) {
+            Vec<float, 4> right[2];
+#pragma unroll
+            for (int k = 0; k < 2; ++k)
+              right[k] = nano::load<4>(reinterpret_cast<const float *>(
+                  rows + Rows::offset(first + j + 8 * k, (column + 32 * c) / 4 + lane.group)));
+            float pairs[4][2];
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+              pairs[k][0] = right[0][k];
+              pairs[k][1] = right[1][k];
+            }
+            multiplySplit(sums, 4 * c, of, pairs);
+          }
+        }
+      }
+    }
+  };
+  auto leave = [&](const Walk &walk) {
+    // A lane has eight neighbouring results of a row. Two lanes exchange halves of theirs, so that
+    // both write to 32 bytes at a time.
+    const bool isOdd = lane.pair & 1;
+#pragma unroll
+    for (int c = 0; c < columns / 32; ++c)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        using Result = typename S::Result;
+        Vec<float, 4> pieces[2];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          float &low = sums[4 * c + j][2 * half], &high = sums[4 * c + j][2 * half + 1];
+          const float other = shuffleXor(isOdd ? low : high, 1);
+          pieces[0][j] = isOdd ? other : low;
+          pieces[1][j] = isOdd ? high : other;
+          low = high = 0;
+        }
+        const int t = walk.token + 16 * group + lane.group + 8 * half,
+                  d = walk.column + column + 32 * c + 8 * (lane.pair & 2) + 4 * isOdd;
 #pragma unroll
         for (int i = 0; i < 2; ++i)
-          right[i] = nano::load<4>(reinterpret_cast<const float *>(
-              rows + Rows::offset(row + 8 * i, 8 * c + lane.group)));
-        float pairs[4][2];
+          if (t < S::tokens && d + 8 * i < S::size)
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          pairs[k][0] = right[0][k];
-          pairs[k][1] = right[1][k];
-        }
-        multiplySplit(sums, 4 * c, left, pairs);
+            for (int k = 0; k < yCount; ++k)
+              store<4, 4 * int(sizeof(Result))>(&x.y[k].at(t, walk.head, d + 8 * i),
+                                                to<Result>(pieces[i]));
       }
-    }
-  });
-  // A lane has eight neighbouring results of a row. Two lanes exchange halves of theirs, so that
-  // both write to 32 bytes at a time.
-  const bool isOdd = lane.pair & 1;
-#pragma unroll
-  for (int c = 0; c < columns / 32; ++c)
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      using Result = typename S::Result;
-      Vec<float, 4> pieces[2];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float low = sums[4 * c + j][2 * half], high = sums[4 * c + j][2 * half + 1];
-        const float other = shuffleXor(isOdd ? low : high, 1);
-        pieces[0][j] = isOdd ? other : low;
-        pieces[1][j] = isOdd ? high : other;
-      }
-      const int t = tile.token + lane.group + 8 * half,
-                d = tile.column + 32 * c + 8 * (lane.pair & 2) + 4 * isOdd;
-#pragma unroll
-      for (int i = 0; i < 2; ++i)
-        if (t < S::tokens && d + 8 * i < S::size)
-#pragma unroll
-          for (int k = 0; k < yCount; ++k)
-            store<4, 4 * int(sizeof(Result))>(&x.y[k].at(t, tile.head, d + 8 * i),
-                                              to<Result>(pieces[i]));
-    }
+  };
+  walkProducts<S, Rows>(iteration, x, rows, weights, multiply, leave);
 }
 
 } // namespace nano::band

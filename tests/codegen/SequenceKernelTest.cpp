@@ -293,6 +293,12 @@ TEST(BandKernels, SplitNumbers) {
   checkBand({310, 1, 128, 304});
 }
 
+/// As many heads as give a block several tiles, which go around the ring of rows.
+TEST(BandKernels, SeveralTilesOfABlock) {
+  checkBand({200, 140, 8, 20, "bf16", "bf16", "f32"});
+  checkBand({200, 140, 8, 18, "f32", "f32", "bf16"});
+}
+
 TEST(BandKernels, Bf16) {
   checkBand({50, 2, 20, 12, "bf16", "bf16", "f32"});
   checkBand({50, 2, 20, 12, "f32", "bf16", "bf16"});

@@ -14,81 +14,95 @@ struct BandShape {
   int rowBytes = 2;                     ///< of an element of k or v: 2 or 4
 };
 
-/// On tensor cores: a warp has 16 tokens, whose bands lie in a window of rows of k or v, some steps
-/// of 16. Windows of neighbouring warps begin 16 rows apart, so that a block has little more in
-/// shared memory than one of them; a window that is too long for that comes in parts.
+/// On tensor cores: tokens come in groups of 16, whose bands lie in a window of rows of k or v,
+/// some steps of 16. A block makes tiles of so many groups one after the other along the tokens of
+/// a head. The rows lie in a ring in shared memory, where a tile finds those of its window that the
+/// one before had as well, while those that the next one adds are on their way. A window that is
+/// too long for that comes in parts, of which each has its rows to itself.
 struct BandMatrixPlan {
   int columns; ///< of rows in shared memory, in whole 128 bytes: all of scores, at most 128 of
                ///< products
+  int groups, across; ///< of a tile; warps that share a group: its steps of scores, its columns of
+                      ///< products
   int warps;
-  int window, part; ///< steps; those in shared memory at a time
-  int weightStride; ///< numbers from one token of a warp's weights to the next, or from one row
-  int warpBytes;    ///< of a warp's own: its queries (of f32 in registers) or weights, then results
-                    ///< on their way (of f32 those of scores)
-  int rows;         ///< in shared memory
-  int sharedBytes;  ///< rows, then what the warps have
-  int residentBlocks; ///< of a multiprocessor
+  int window, part;      ///< steps; those in shared memory at a time
+  int itemGroups, moves; ///< groups of rows of a tile's part; those from there to the next one's
+  int slots;             ///< of groups of rows in shared memory
+  int stride; ///< numbers from one line to the next, of weights or of scores on their way
+  int firstBytes, turnedBytes; ///< queries or weights; scores on their way
+  int sharedBytes;             ///< rows, then those
+  int residentBlocks;          ///< of a multiprocessor
+  long long tiles;             ///< of a block
 };
 /// Largest D of scores.
 constexpr long long bandMostSize = 256;
-/// Scores of a warp on their way: 64 of each of 16 tokens, 8 more than a multiple of 32 apart.
-constexpr int bandRing = 64, bandRingStride = bandRing + 8, bandRingBytes = 4 * 16 * bandRingStride;
-/// Results of a warp on their way from fragments to whole rows: 16 rows of 32, 8 more than a
-/// multiple of 32 apart.
-constexpr int bandTurnedColumns = 32, bandTurnedStride = bandTurnedColumns + 8,
-              bandTurnedBytes = 4 * 16 * bandTurnedStride;
 /// Shared memory that the blocks of a multiprocessor have, each with 1 KB of the system's.
 constexpr int bandSharedBytes = 227 * 1024;
+/// Multiprocessors of a GPU, about.
+constexpr long long bandProcessors = 132;
+/// Steps of products whose weights are in registers at a time.
+constexpr int bandSteps = 12;
 
-/// With so many warps and steps at a time.
-NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isScores, int warps,
-                                                  int part) {
+/// Tiles of so many groups, with so many steps at a time.
+NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isScores, int groups,
+                                                  int across, int part) {
   BandMatrixPlan p{};
   const bool isWide = s.rowBytes == 4;
   const int line = 128 / s.rowBytes;
   p.columns = int(divideUp(s.size, line)) * line;
   if (!isScores && p.columns > 128)
     p.columns = 128;
-  p.warps = warps;
+  p.groups = groups;
+  p.across = across;
+  p.warps = groups * across;
   p.window = int(divideUp(s.width - 1, 16)) + 1;
   p.part = part;
-  p.rows = 16 * (part + warps - 1);
+  p.itemGroups = part + groups - 1;
+  p.moves = part == p.window ? groups : p.itemGroups;
+  p.slots = p.itemGroups + p.moves;
   if (isScores) {
-    p.warpBytes = isWide ? 0 : 16 * p.columns * 2;
-    p.warpBytes = p.warpBytes > bandRingBytes ? p.warpBytes : bandRingBytes;
+    p.firstBytes = s.rowBytes * 16 * groups * p.columns;
+    p.stride = int(divideUp(16 * part, 32)) * 32 + 8;
+    p.turnedBytes = 4 * 16 * groups * p.stride;
   } else {
-    p.weightStride = (s.transpose ? 16 : 16 * part) + 16 / s.weightBytes;
-    p.warpBytes = s.weightBytes * p.weightStride * (s.transpose ? 16 * part : 16);
-    if (!isWide && p.warpBytes < bandTurnedBytes)
-      p.warpBytes = bandTurnedBytes;
+    p.stride = 16 * (s.transpose ? groups : part) + 16 / s.weightBytes;
+    p.firstBytes = s.weightBytes * p.stride * 16 * (s.transpose ? p.itemGroups : groups);
   }
-  p.sharedBytes = s.rowBytes * p.rows * p.columns + warps * p.warpBytes;
-  // A thread of f32 has 168 registers, or with more than 128 elements of a query 255.
-  const int most = !isWide ? 16 : isScores && p.columns > 128 ? 8 : 12;
-  const int blocks = (bandSharedBytes + 1024) / (p.sharedBytes + 1024), ofRegisters = most / warps;
+  p.sharedBytes = s.rowBytes * 16 * p.slots * p.columns + p.firstBytes + p.turnedBytes;
+  // Registers of a thread: of f32 up to 255; of products those of sums and weights, of f32 as two
+  // or three numbers.
+  const int most = isWide ? 8 : isScores ? 16 : p.columns > 64 || s.weightBytes == 4 ? 8 : 16;
+  const int blocks = (bandSharedBytes + 1024) / (p.sharedBytes + 1024),
+            ofRegisters = most / p.warps;
   p.residentBlocks = blocks < ofRegisters ? blocks : ofRegisters;
+  if (p.residentBlocks > 0) {
+    const long long slices = isScores ? 1 : divideUp(s.size, p.columns);
+    p.tiles = divideUp(s.heads * slices * divideUp(s.tokens, 16 * groups),
+                       bandProcessors * p.residentBlocks);
+  }
   return p;
 }
-/// Most warps at a time, of such plans the fewest parts, and of such the largest blocks of which
-/// there are two, so that one computes while another copies. Blocks have four warps or eight: one
-/// or two for each of a multiprocessor's schedulers, of which a block of six keeps two half idle.
-/// Parts of less than four steps, whose blocks would read most rows several times, are only for
-/// windows that shared memory has no room for otherwise.
+/// Of the plans with the fewest parts those with most warps on a multiprocessor, of these those
+/// with most blocks, which hide each other's waits, and of these the largest tiles. Blocks have
+/// four warps, of f32 up to eight; tiles of one group, and fewer warps, are for where there is no
+/// room for others. Products of bf16 are those of a warpgroup.
 NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isScores) {
   const int window = int(divideUp(s.width - 1, 16)) + 1;
+  const bool isGroup = !isScores && s.rowBytes == 2;
   BandMatrixPlan best{};
-  for (int parts = 1; parts <= window; ++parts) {
-    const int part = int(divideUp(window, parts));
-    if (part < 4 && best.residentBlocks >= 2)
-      break;
-    for (int warps = 4; warps <= 8; warps += 4) {
-      const BandMatrixPlan p = bandMatrixPlan(s, isScores, warps, part);
-      const int more = p.residentBlocks * warps - best.residentBlocks * best.warps;
-      const bool areTwo = p.residentBlocks >= 2 && (best.residentBlocks < 2 || part == best.part);
-      if (p.residentBlocks > 0 && (best.residentBlocks == 0 || more > 0 || (more == 0 && areTwo)))
-        best = p;
-    }
-  }
+  for (int parts = 1; parts <= window && best.residentBlocks == 0; ++parts)
+    for (int groups = 4; groups >= (isGroup ? 4 : 1); groups /= 2)
+      for (int across = 1; across <= (isGroup ? 1 : 4); across *= 2) {
+        const BandMatrixPlan p =
+            bandMatrixPlan(s, isScores, groups, across, int(divideUp(window, parts)));
+        if ((isScores ? p.part < across : p.columns % (32 * across) != 0) ||
+            p.warps > (s.rowBytes == 4 ? 8 : 4) || (groups == 1 && best.groups > 1) ||
+            (p.warps < 4 && best.warps >= 4))
+          continue;
+        const int more = p.residentBlocks * p.warps - best.residentBlocks * best.warps;
+        if (more > 0 || (more == 0 && p.residentBlocks > best.residentBlocks))
+          best = p;
+      }
   return best;
 }
 
@@ -116,7 +130,7 @@ NANO_BOTH constexpr long long bandTiles(const BandShape &s, long long columns) {
 NANO_BOTH constexpr TemplateLaunch bandScoresLaunch(const BandShape &s) {
   if (s.onMatrices) {
     const BandMatrixPlan p = bandMatrixPlan(s, true);
-    return {32 * p.warps, s.heads * divideUp(s.tokens, 16 * p.warps), p.sharedBytes};
+    return {32 * p.warps, s.heads * divideUp(s.tokens, 16 * p.groups * p.tiles), p.sharedBytes};
   }
   const int rows = bandTokens(s.width), keys = rows + bandColumns(s.width);
   return {bandThreads, bandTiles(s, s.width),
@@ -125,7 +139,8 @@ NANO_BOTH constexpr TemplateLaunch bandScoresLaunch(const BandShape &s) {
 NANO_BOTH constexpr TemplateLaunch bandProductLaunch(const BandShape &s) {
   if (s.onMatrices) {
     const BandMatrixPlan p = bandMatrixPlan(s, false);
-    return {32 * p.warps, s.heads * divideUp(s.size, p.columns) * divideUp(s.tokens, 16 * p.warps),
+    return {32 * p.warps,
+            s.heads * divideUp(s.size, p.columns) * divideUp(s.tokens, 16 * p.groups * p.tiles),
             p.sharedBytes};
   }
   const int rows = bandTokens(s.size);
