@@ -258,7 +258,8 @@ public:
         if ((areAllInside || isInside) && (isWhole || first + i < S::length))
 #pragma unroll
           for (int k = 0; k < hCount; ++k)
-            store<own, bytes>(&x.h[k].at(n, placeOf<S>(first + i), channel), to<Element>(h));
+            store<own, bytes>(x.h[k].base + offsetOf(x.h[k], first) + i * forward * x.h[k].row,
+                              to<Element>(h));
       }
       if constexpr (plan.stages > 0)
         fetch(stage, first + plan.stages * step);
@@ -324,6 +325,12 @@ private:
     }
   }
 
+  /// Where the thread's channels of element `i` lie from a view's base on, and in which direction
+  /// those of the next one.
+  template <class T> NANO_DEVICE long long offsetOf(const SequenceView<T> &view, int i) const {
+    return n * view.sequence + placeOf<S>(i) * view.row + channel * view.element;
+  }
+  static constexpr int forward = S::reverse != S::adjoint ? -1 : 1;
   NANO_DEVICE bool isHere(int i) const { return isInside && i >= 0 && i < S::length; }
 
   /// A thread's own place: nobody else reads it.
@@ -334,18 +341,41 @@ private:
         bytes);
   }
   NANO_DEVICE void fetch(int stage, int first) const {
-    auto copy = [&](const SequenceView<const Element> &view, int i, Element *to) {
-      const bool is = isHere(i);
-      copyAsync<bytes>(to, is ? &view.at(n, placeOf<S>(i), channel) : view.base, is ? bytes : 0);
-    };
+    if constexpr (isWhole && areAllInside) {
+      // Steps are whole and beyond the end or not: addresses differ by a constant.
+      if (first < S::length)
+        fetchWhole(stage, first);
+    } else {
+      auto copy = [&](const SequenceView<const Element> &view, int i, Element *to) {
+        const bool is = isHere(i);
+        copyAsync<bytes>(to, is ? &view.at(n, placeOf<S>(i), channel) : view.base, is ? bytes : 0);
+      };
 #pragma unroll
-    for (int i = 0; i < items; ++i) {
-      if constexpr (S::hasFactor)
-        copy(x.a, factorOf(first + i), place(stage, 0, i));
-      if constexpr (S::hasTerm)
-        copy(x.b, first + i, place(stage, S::hasFactor, i));
+      for (int i = 0; i < items; ++i) {
+        if constexpr (S::hasFactor)
+          copy(x.a, factorOf(first + i), place(stage, 0, i));
+        if constexpr (S::hasTerm)
+          copy(x.b, first + i, place(stage, S::hasFactor, i));
+      }
     }
     copyAsyncCommit();
+  }
+  NANO_DEVICE void fetchWhole(int stage, int first) const {
+    auto copy = [&](const SequenceView<const Element> &view, int at, int operand) {
+      const Element *from = view.base + offsetOf(view, at);
+#pragma unroll
+      for (int i = 0; i < items; ++i) {
+        Element *const to = place(stage, operand, i);
+        if (S::adjoint && operand < S::hasFactor && i == 0)
+          copyAsync<bytes>(to, at < 0 ? view.base : from, at < 0 ? 0 : bytes);
+        else
+          copyAsync<bytes>(to, from + i * forward * view.row);
+      }
+    };
+    if constexpr (S::hasFactor)
+      copy(x.a, factorOf(first), 0);
+    if constexpr (S::hasTerm)
+      copy(x.b, first, S::hasFactor);
   }
   NANO_DEVICE Elements staged(int stage) const {
     Elements elements;

@@ -224,6 +224,12 @@ TEST(RecurrenceKernel, LongSequences) {
   checkRecurrence({1, 8200, 1});
 }
 
+/// Nothing of a step is beyond the ends, of a few steps and of so many that stages are used again.
+TEST(RecurrenceKernel, WholeSteps) {
+  checkRecurrence({1, 4096, 64, "bf16", false, true});
+  checkRecurrence({1, 8192, 64, "bf16"});
+}
+
 /// A warp for each of many sequences, and sequences that are longer than what it loads at a time.
 TEST(RecurrenceKernel, ManySequences) {
   checkRecurrence({1025, 40, 1, "f32", false, true});
