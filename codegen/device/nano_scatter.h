@@ -129,60 +129,70 @@ template <class S, int lanes> struct LaneColumns {
   }
 };
 
-/// The sums of some columns over `count` rows of the table from `begin` on, those of them that are
-/// before `end` and have few tokens, by a warp. The rows' tokens are one list, so that what is read
-/// of several rows is under way at once.
+/// The sums of some columns, by a warp: of the rows whose tokens begin within the `count` sorted
+/// positions from `first` on, and are few, and zeros for the rows from `first` on that have none.
+/// The rows' tokens are one list, so that what is read of several rows is under way at once.
 template <class S, int count, class Operands>
-NANO_DEVICE void sumFew(const Operands &x, int slice, int begin, int end) {
-  static_assert(count < 32);
+NANO_DEVICE void sumFew(const Operands &x, int slice, int first) {
+  static_assert(count < 32 && scatterManyTokens == 32);
   using Columns = LaneColumns<S, 32>;
-  constexpr int ahead = scatterSumAhead(sizeof(typename S::Element), sizeof(typename S::Result)),
-                window = 32 / ahead * ahead;
+  constexpr int ahead = scatterSumAhead(sizeof(typename S::Element), sizeof(typename S::Result));
+  constexpr uint32_t own = ((1u << count) - 1) << 1;
   const int *const starts = x.scratch + 2 * S::tokens;
   const int lane = laneIndex();
   const Columns columns(slice, lane);
-  if (begin >= end)
-    return;
-  // Of row begin + lane: where its tokens begin in sorted order, and how many they are.
-  const int start = starts[begin + lane < end ? begin + lane : end];
-  const int own = shuffleDown(start, 1) - start;
+  // A lane has the position before `first` and those behind it, and the one 32 further on.
+  const int place = first - 1 + lane;
+  auto idOf = [&](int i) { return i >= 0 && i < S::tokens ? x.scratch[S::tokens + i] : -1; };
+  const int id = idOf(place), further = idOf(place + scatterManyTokens);
+  int position = place >= 0 && place < S::tokens ? x.scratch[place] : 0, positionFurther = 0;
+  const int start = starts[first + lane < S::rows ? first + lane : S::rows];
+  const bool isEmpty = shuffleDown(start, 1) == start && lane < count && first + lane < S::rows;
   const float none[8] = {};
-  for (uint32_t empty = ballot(begin + lane < end && own == 0); empty != 0; empty &= empty - 1)
-    columns.store(none, x.y, begin + lowestBit(empty));
-  // What is between rows of many tokens.
-  const int behind = shuffle(start, end - begin);
-  uint32_t many = ballot(begin + lane < end && own > scatterManyTokens);
-  for (int from = shuffle(start, 0); from < behind;) {
-    const int row = many == 0 ? end - begin : lowestBit(many), to = shuffle(start, row);
-    float sums[8] = {};
-    for (int first = from; first < to; first += window) {
-      const int place = first + lane < to ? first + lane : to - 1;
-      const int position = x.scratch[place], id = x.scratch[S::tokens + place];
-      const uint32_t last = ballot(place + 1 == shuffle(start, id - begin + 1));
-      for (int i = 0; i < window && first + i < to; i += ahead) {
-        typename Columns::Piece pieces[ahead];
-        // One that is not there is read as the last one, so that no load waits for a branch.
+  for (uint32_t empty = ballot(isEmpty); empty != 0; empty &= empty - 1)
+    columns.store(none, x.y, first + lowestBit(empty));
+
+  // Where another id begins, of the first 32 positions and of those behind.
+  const int before = shuffleUp(id, 1), last = shuffle(id, 31),
+            beforeFurther = shuffleUp(further, 1);
+  const bool isChange = lane > 0 && id != before;
+  const uint32_t changes = ballot(isChange),
+                 changesFurther = ballot(further != (lane > 0 ? beforeFurther : last));
+  auto isChangeAt = [&](int i) { return ((i < 32 ? changes : changesFurther) >> i % 32 & 1) != 0; };
+  if ((changes & own) == 0)
+    return;
+  const int from = lowestBit(changes & own);
+  // Behind what is of no row here, or of one of many tokens, no other row begins.
+  const uint32_t others =
+      ballot(isChange && (uint32_t(id) >= uint32_t(S::rows) || id == further)) & own;
+  const uint32_t after = changes >> (count + 1);
+  const int to = others != 0  ? lowestBit(others)
+                 : after != 0 ? count + 1 + lowestBit(after)
+                              : 32 + lowestBit(changesFurther);
+  if (to > 32)
+    positionFurther = place + 32 < S::tokens ? x.scratch[place + 32] : 0;
+  auto of = [&](int here, int behind, int i) { return shuffle(i < 32 ? here : behind, i % 32); };
+  float sums[8] = {};
+  for (int i = from; i < to; i += ahead) {
+    typename Columns::Piece pieces[ahead];
+    // One that is not there is read as the last one, so that no load waits for a branch.
 #pragma unroll
-        for (int j = 0; j < ahead; ++j)
-          pieces[j] = columns.load(x.x, shuffle(position, i + j));
+    for (int j = 0; j < ahead; ++j)
+      pieces[j] = columns.load(x.x, of(position, positionFurther, i + j < to ? i + j : to - 1));
 #pragma unroll
-        for (int j = 0; j < ahead; ++j) {
-          if (first + i + j >= to)
-            break;
+    for (int j = 0; j < ahead; ++j) {
+      if (i + j >= to)
+        break;
 #pragma unroll
-          for (int c = 0; c < 8; ++c)
-            sums[c] += float(pieces[j].elements[c]);
-          if ((last >> (i + j) & 1) == 0)
-            continue;
-          columns.store(sums, x.y, shuffle(id, i + j));
+      for (int c = 0; c < 8; ++c)
+        sums[c] += float(pieces[j].elements[c]);
+      if (!isChangeAt(i + j + 1))
+        continue;
+      columns.store(sums, x.y, of(id, further, i + j));
 #pragma unroll
-          for (int c = 0; c < 8; ++c)
-            sums[c] = 0;
-        }
-      }
+      for (int c = 0; c < 8; ++c)
+        sums[c] = 0;
     }
-    from = shuffle(start, row < end - begin ? row + 1 : row);
-    many &= many - 1;
   }
 }
 
@@ -338,26 +348,39 @@ NANO_DEVICE void scatterSum(long long iteration, const ScatterOperands<S, yCount
   if (iteration >= manyIterations) {
     constexpr int perWarp = scatterRows / warps;
     const int index = int(iteration) - manyIterations;
-    const int begin = index / slices * scatterRows + warpIndex() * perWarp,
-              end = begin + perWarp < S::rows ? begin + perWarp : S::rows;
-    scatter::sumFew<S, perWarp>(x, index % slices, begin, end);
+    scatter::sumFew<S, perWarp>(x, index % slices,
+                                index / slices * scatterRows + warpIndex() * perWarp);
     return;
   }
+  // Most blocks find no position whose row has another token so much further on, and end.
+  const int first = int(iteration / manySlices) * scatterPositions, lane = laneIndex();
+  auto idOf = [&](int i) { return i < S::tokens ? x.scratch[S::tokens + i] : -1; };
+  int ids[scatterPositions / scatterManyTokens + 1];
+#pragma unroll
+  for (int i = 0; i * scatterManyTokens <= scatterPositions; ++i)
+    ids[i] = idOf(first + scatterManyTokens * i + lane);
+  bool isMany = false;
+#pragma unroll
+  for (int i = 0; i * scatterManyTokens < scatterPositions; ++i)
+    isMany |= ids[i] >= 0 && ids[i] == ids[i + 1];
+  if (!anyLane(isMany))
+    return;
   // A row of many tokens covers the position behind the scatterManyTokens in which it begins; there
   // is at most one in each. Every warp looks at all of them.
   const int *const starts = x.scratch + 2 * S::tokens;
-  const int lane = laneIndex(),
-            begin = int(iteration / manySlices) * scatterPositions + lane * scatterManyTokens,
-            behind = begin + scatterManyTokens;
-  int row = 0, from = 0, to = 0;
-  if (lane < scatterPositions / scatterManyTokens && behind < S::tokens) {
-    row = x.scratch[S::tokens + behind];
+  const int begin = first + lane * scatterManyTokens, behind = begin + scatterManyTokens;
+  int row = -1, from = 0, to = 0;
+#pragma unroll
+  for (int i = 0; i * scatterManyTokens < scatterPositions; ++i) {
+    const int id = shuffle(ids[i + 1], 0);
+    row = lane == i ? id : row;
+  }
+  if (row >= 0 && row < S::rows) {
     from = starts[row];
     to = starts[row + 1];
   }
   // Ids of rows that are not summed have tokens too.
-  for (uint32_t found =
-           ballot(row < S::rows && from >= begin && from < behind && to - from > scatterManyTokens);
+  for (uint32_t found = ballot(from >= begin && from < behind && to - from > scatterManyTokens);
        found != 0; found &= found - 1) {
     const int i = lowestBit(found);
     scatter::sumMany<S>(x, iteration % manySlices, shuffle(row, i), shuffle(from, i),

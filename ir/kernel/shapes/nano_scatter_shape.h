@@ -14,15 +14,16 @@ constexpr int scatterSortThreads = 1024, scatterSumThreads = 256;
 /// Blocks of the sum that a multiprocessor has at a time: their loads hide each other's latency, as
 /// far as there are registers for what they bring.
 NANO_BOTH constexpr int scatterSumBlocks(long long elementBytes) {
-  return elementBytes > 2 ? 3 : 4;
+  return elementBytes > 2 ? 4 : 5;
 }
 /// Tokens whose elements a warp reads at a time: as many as there are registers for.
 NANO_BOTH constexpr int scatterSumAhead(long long elementBytes, long long resultBytes) {
-  return elementBytes + resultBytes > 4 ? 4 : 6;
+  return elementBytes + resultBytes > 4 ? 3 : 6;
 }
 /// Rows of more tokens are summed by whole blocks, others by warps.
 constexpr int scatterManyTokens = 32;
-/// A block that sums by warps has this many rows of the table, and this many columns.
+/// A block that sums by warps has the rows that begin within so many sorted positions, as many rows
+/// of the table among which those without tokens become zero, and this many columns.
 constexpr int scatterRows = 32, scatterColumns = 256;
 /// A block that sums rows of many tokens has those that begin within so many sorted positions, and
 /// this many columns.
@@ -74,8 +75,8 @@ NANO_BOTH constexpr long long scatterManyIterations(const ScatterShape &s) {
 /// The second launch: reads x and the scratch buffer, writes the table.
 NANO_BOTH constexpr TemplateLaunch scatterSumLaunch(const ScatterShape &s) {
   return {scatterSumThreads,
-          scatterManyIterations(s) +
-              divideUp(s.rows, scatterRows) * divideUp(s.columns, scatterColumns),
+          scatterManyIterations(s) + divideUp(s.tokens > s.rows ? s.tokens : s.rows, scatterRows) *
+                                         divideUp(s.columns, scatterColumns),
           4 * scatterSumThreads * 8};
 }
 
