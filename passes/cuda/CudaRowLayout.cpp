@@ -158,9 +158,11 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
   bool once = form.rowReduces.empty() && form.columnReduces.empty();
   int64_t bytes = std::max<int64_t>(1, width.held * layout.lanes), best = 0;
   const bool gathers = hasTransposedOutputs(task);
+  // Of rows that are only written a thread holds nothing, and a block of one row is gone at once.
   auto mostVectors = [&](int64_t group) {
     const int64_t limit = gathers ? gatheredRowBytes : group <= 32 ? warpRowBytes : rowBytes;
-    return std::min(once ? maxVectors / 2 : maxVectors, std::max<int64_t>(1, limit / bytes));
+    return std::min(once && width.held > 0 ? maxVectors / 2 : maxVectors,
+                    std::max<int64_t>(1, limit / bytes));
   };
   double bestIdle = 1;
   int64_t least = llvm::bit_floor(uint64_t(std::min<int64_t>(32, all)));
