@@ -59,7 +59,7 @@ struct Mask {
 };
 
 struct Arguments {
-  void *q, *k, *v, *dy, *first, *last, *y, *lse, *delta, *dq, *dk, *dv, *tickets;
+  void *q, *k, *v, *dy, *first, *last, *y, *lse, *delta, *dq, *dk, *dv, *tickets, *partial;
   nano::TensorMap maps[4]; ///< of q, k, v and dy, where the kernel has them
 };
 
@@ -101,6 +101,11 @@ template <class A> struct MappedGrad : A {
 template <class A> struct ByTickets : Mapped<A> {
   static constexpr bool hasTickets = true;
 };
+constexpr int longestOfRows = 512;
+/// The gradients in five products of causal rows of so many tokens.
+template <class A, int Row> struct OfRows : Mapped<A> {
+  static constexpr int row = Row;
+};
 /// Where they can have some.
 template <class A>
 constexpr bool hasByTickets = nano::attentionOnTensorCores(nano::attentionShapeOf<A>) &&
@@ -140,7 +145,8 @@ template <class A> __device__ nano::AttentionGradOperands<A> gradOperands(const 
   x.dk[0] = {static_cast<E *>(a.dk), keyRow, A::headSize};
   x.dv[0] = {static_cast<E *>(a.dv), valueRow, A::valueSize};
   x.maps = a.maps;
-  x.tickets = static_cast<int32_t *>(a.tickets);
+  x.tickets = x.counts = static_cast<int32_t *>(a.tickets);
+  x.partial = static_cast<float *>(a.partial);
   return x;
 }
 
@@ -160,6 +166,11 @@ template <class A>
 __global__ void __launch_bounds__(gradThreads<A>, 1)
     backwardKernel(const __grid_constant__ Arguments a) {
   nano::attentionBackward<A>(blockIdx.x, gradOperands<A>(a));
+}
+template <class A>
+__global__ void __launch_bounds__(nano::RowTiles::threads, 1)
+    rowsKernel(const __grid_constant__ Arguments a) {
+  nano::attentionBackwardInFive<A>(gradOperands<A>(a));
 }
 enum class Part { Forward, Backward };
 
@@ -192,6 +203,20 @@ template <class A> std::vector<Variant> variants() {
     all.push_back(byTickets);
   }
   return all;
+}
+/// The gradients of causal rows in five products, where the shape allows them.
+template <class A, int... rows> std::vector<Variant> variantsOfRows(int wanted) {
+  std::vector<Variant> found;
+  auto add = [&]<int row>(std::integral_constant<int, row>) {
+    constexpr nano::AttentionShape shape = nano::attentionShapeOf<Mapped<A>>;
+    if constexpr (nano::attentionOfRows(shape, row))
+      if (row == wanted)
+        found.push_back({"backward of rows", Part::Backward, rowsKernel<OfRows<A, row>>,
+                         nano::attentionRowsLaunch(shape, row), nano::attentionGradBoxRows(shape),
+                         nano::attentionGradBoxRows(shape)});
+  };
+  (add(std::integral_constant<int, rows>()), ...);
+  return found;
 }
 //===- Reference ----------------------------------------------------------===//
 
@@ -302,15 +327,16 @@ public:
       *x = allocate<float>(statistics);
     for (void **x : {&a.first, &a.last})
       *x = allocate<int>(A::tokens);
-    a.tickets = allocate<int>(1);
+    a.tickets = allocate<int>(counts);
+    a.partial = allocate<float>(A::multiprocessors * nano::RowTiles::sums(longestOfRows));
     unsigned seed = 1;
     for (void *x : {a.q, a.k, a.v, a.dy})
       fill<<<1024, 256>>>(static_cast<nano::bf16 *>(x), elements, seed++, 1);
     CHECK(cudaDeviceSynchronize());
   }
   ~Case() {
-    for (void *x :
-         {a.q, a.k, a.v, a.dy, a.y, a.dq, a.dk, a.dv, a.lse, a.delta, a.first, a.last, a.tickets})
+    for (void *x : {a.q, a.k, a.v, a.dy, a.y, a.dq, a.dk, a.dv, a.lse, a.delta, a.first, a.last,
+                    a.tickets, a.partial})
       cudaFree(x);
   }
 
@@ -386,10 +412,10 @@ public:
       compare("dk", a.dk, keys, ofKeys, false, A::keyHeads);
       compare("dv", a.dv, keys, ofKeys, true, A::keyHeads);
     }
-    // The same bits again, and of gradients in every form.
+    // The same bits again, and of gradients in every form of seven products.
     std::vector<uint16_t> before = bits(variant), after = (launch(variant), bits(variant));
     bool same = before == after;
-    if (variant.part == Part::Backward) {
+    if (variant.part == Part::Backward && variant.launch.threads != nano::RowTiles::threads) {
       if (gradients.empty())
         gradients = after;
       same &= gradients == after;
@@ -430,7 +456,7 @@ private:
         a.maps[3] = mapOf(a.dy, A::tokens, resultRow, variant.boxKeys);
         mapped = variant.kernel;
       }
-      CHECK(cudaMemsetAsync(a.tickets, 0, sizeof(int)));
+      CHECK(cudaMemsetAsync(a.tickets, 0, counts * sizeof(int)));
     }
     variant.kernel<<<unsigned(variant.launch.iterations), variant.launch.threads,
                      variant.launch.sharedBytes>>>(a);
@@ -474,6 +500,7 @@ private:
     return host;
   }
 
+  static constexpr int counts = 1 + A::multiprocessors; ///< tickets, and of rows
   Arguments a{};
   Mask mask;
   std::vector<Sample> queries, keys;
@@ -498,12 +525,17 @@ void largeCase(std::initializer_list<int> rows, std::initializer_list<int> windo
   bool isTested = false;
   auto run = [&](const std::string &name, int row, int window) {
     large.use(name.c_str(), Mask::make(A::tokens, row, window, 1));
-    for (const Variant &variant : variants<A>())
-      if (!isTested)
+    const std::vector<Variant> all = variants<A>(),
+                               ofRows = variantsOfRows<A, 128, 256, longestOfRows>(row);
+    for (const Variant &variant : all)
+      if (!isTested || (!ofRows.empty() && variant.part == Part::Forward))
         large.test(variant);
     isTested = true;
-    for (const Variant &variant : variants<A>())
-      large.time(variant);
+    for (const Variant &variant : ofRows)
+      large.test(variant);
+    for (const std::vector<Variant> &some : {all, ofRows})
+      for (const Variant &variant : some)
+        large.time(variant);
   };
   for (int row : rows)
     run("causal rows of " + std::to_string(row), row, 1 << 20);
@@ -518,7 +550,8 @@ int main(int argc, char **argv) {
           argc, argv,
           "AttentionCudaBench: the attention templates on GPU 0 against a reference in doubles,\n"
           "then TFLOP/s in causal rows and with gpt124m's masks, of the gradients without and\n"
-          "with tickets. Exit status 1 when a result is wrong. Takes no options."))
+          "with tickets and of short rows in five products. Exit status 1 when a result is wrong. "
+          "Takes no options."))
     return *status;
   describeDevice();
   oddCase<Attention<1333, 3, 128, false, 7>>("odd");
@@ -535,7 +568,8 @@ int main(int argc, char **argv) {
   oddCase<Attention<777, 2, 256, false, 7>>("odd");
   oddCase<Attention<777, 2, 256, true>>("odd, soft cap");
   largeCase<Attention<49152, 6, 128>>({8192, 1024, 512}, {14, 7, 2, 1});
-  largeCase<Attention<49152, 12, 64>>({8192, 2048, 1024, 512}, {7});
+  largeCase<Attention<49152, 12, 64>>({8192, 2048, 1024, 512, 256, 128}, {7});
+  largeCase<Attention<16384, 32, 48>>({512}, {});
   largeCase<Attention<32768, 8, 128, false, 132, 128, 2>>({2048, 512}, {});
   largeCase<Attention<16384, 16, 192, false, 132, 128>>({8192}, {});
   largeCase<Attention<16384, 16, 192>>({8192}, {}); // values filled up

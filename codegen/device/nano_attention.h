@@ -65,9 +65,11 @@
 // have x.tickets, too, and a block for each multiprocessor, which takes one block of queries or of
 // keys after the other (nano_attention_tickets.h).
 //
-// The gradients of long rows come in five products instead of seven (attentionInChain): then the
-// call is attentionBackwardInChain, with x.partial and x.counts and a launch of
-// attentionChainLaunch(shape).
+// The gradients of long rows come in five products instead of seven (attentionInChain), and so do
+// those of short causal ones (attentionOfRows), whose struct says
+//     static constexpr int row = 512; // a query sees the tokens of its row up to itself
+// Then the call is attentionBackwardInFive, with x.partial and x.counts and a launch of
+// attentionChainLaunch(shape) or attentionRowsLaunch(shape, row).
 //
 // Every sum has an order that depends on the shapes and on first and last alone; no atomics add.
 // Dao 2023 (FlashAttention-2) for the blocked form. Which template runs is decided by
@@ -114,9 +116,10 @@ template <class A, int dqCount = 1, int dkCount = 1, int dvCount = 1> struct Att
       dv[dvCount > 0 ? dvCount : 1];
   const TensorMap *maps = nullptr; ///< with A::hasMaps, of q, k, v and dy
   int32_t *tickets = nullptr;      ///< with A::hasTickets, zero before the launch
-  // Of attentionBackwardInChain, with units of attentionChainUnits(shape).
-  float *partial = nullptr;  ///< sums for dq: 64 · 64 a unit
-  int32_t *counts = nullptr; ///< zeros: one, and one a unit
+  // Of attentionBackwardInFive, with units of attentionChainUnits(shape) or, with A::row, blocks of
+  // the launch.
+  float *partial = nullptr;  ///< sums for dq: 64 · 64 a unit, or RowTiles::sums(row) a block
+  int32_t *counts = nullptr; ///< zeros: one, and one a unit or block
 };
 
 /// A::tiles, where the struct has it: which of the candidates for tiles; else the rule's.
@@ -141,6 +144,14 @@ constexpr bool attentionHasTickets = []() -> bool {
   if constexpr (requires { A::hasTickets; })
     return A::hasTickets;
   return false;
+}();
+
+/// A::row, where the struct has it: the tokens of causal rows; else 0.
+template <class A>
+constexpr int attentionRow = []() -> int {
+  if constexpr (requires { A::row; })
+    return A::row;
+  return 0;
 }();
 
 template <class A>
@@ -187,6 +198,7 @@ NANO_DEVICE int countBelow(const TokenView &view, int count, int bound) {
 #include "nano_attention_chain.h"
 #include "nano_attention_hopper.h"
 #include "nano_attention_plain.h"
+#include "nano_attention_rows.h"
 #include "nano_attention_runs.h"
 #include "nano_attention_tickets.h"
 
@@ -221,12 +233,15 @@ NANO_DEVICE void attentionBackward(long long iteration,
     plain::attentionBackward<A>(iteration, x);
 }
 
-/// dq, dk and dv in five products: attentionChainLaunch's iterations, in the order in which they
-/// start. All threads of the block call it.
+/// dq, dk and dv in five products: iterations of attentionRowsLaunch, where the struct has a row,
+/// or of attentionChainLaunch, in the order in which they start. All threads of the block call it.
 template <class A, int dqCount, int dkCount, int dvCount>
 NANO_DEVICE void
-attentionBackwardInChain(const AttentionGradOperands<A, dqCount, dkCount, dvCount> &x) {
-  chain::attentionGrads<A, typename AttentionChainChoice<A::headSize>::Tiles>(x);
+attentionBackwardInFive(const AttentionGradOperands<A, dqCount, dkCount, dvCount> &x) {
+  if constexpr (attentionRow<A> > 0)
+    rows::attentionGrads<A, RowTiles>(x);
+  else
+    chain::attentionGrads<A, typename AttentionChainChoice<A::headSize>::Tiles>(x);
 }
 
 } // namespace nano

@@ -1,4 +1,5 @@
-// rowOfQueries: how many tokens the rows of a batch have, as the ranges of attention's queries say.
+// rowsOfQueries: how many tokens the rows of a batch have, and which keys their queries see, as the
+// ranges of attention's queries say.
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/AttentionOps.h"
 #include "ir/graph/ElementwiseOps.h"
@@ -8,31 +9,51 @@ using namespace mlir;
 
 namespace nano::kernels {
 
-int64_t rowOfQueries(step::TaskOp task) {
-  auto grad = dyn_cast<graph::AttentionGradOp>(task.getBody().front().front());
-  auto argument = grad ? dyn_cast<BlockArgument>(grad.getFirst()) : BlockArgument();
-  if (!argument)
-    return 0;
-  const Value first = task.getIns()[argument.getArgNumber()];
-  for (Operation *user : first.getUsers()) {
-    auto writer = dyn_cast<step::TaskOp>(user);
-    if (!writer || writer->getBlock() != task->getBlock() || !writer->isBeforeInBlock(task) ||
-        !llvm::is_contained(writer.getOuts(), first))
+/// What the last task before `task` that writes the operand which is its argument `argument`
+/// computes as it, where that is known: of a buffer that tasks of the same block alone write. Null
+/// else.
+static Value computedBefore(step::TaskOp task, Value argument) {
+  auto number = dyn_cast<BlockArgument>(argument);
+  if (!number)
+    return {};
+  const Value operand = task.getIns()[number.getArgNumber()];
+  if (!operand.getDefiningOp<step::BufferOp>())
+    return {};
+  step::TaskOp writer;
+  for (Operation *user : operand.getUsers()) {
+    auto other = dyn_cast<step::TaskOp>(user);
+    if (!other)
+      return {};
+    if (!llvm::is_contained(other.getOuts(), operand))
       continue;
-    const size_t place = llvm::find(writer.getOuts(), first) - writer.getOuts().begin();
-    auto begin =
-        writer.getBody().front().getTerminator()->getOperand(place).getDefiningOp<graph::MulOp>();
-    auto number = begin ? begin->getOperand(0).getDefiningOp<graph::DivOp>() : graph::DivOp();
-    if (!number || !number->getOperand(0).getDefiningOp<graph::IotaOp>())
-      return 0;
-    auto row = begin->getOperand(1).getDefiningOp<graph::ConstantOp>(),
-         divisor = number->getOperand(1).getDefiningOp<graph::ConstantOp>();
-    const int64_t tokens = cast<ShapedType>(first.getType()).getDimSize(0);
-    return row && divisor && row.getValue() == divisor.getValue()
-               ? std::min(int64_t(row.getValue().convertToDouble()), tokens)
-               : 0;
+    if (other->getBlock() != task->getBlock())
+      return {};
+    if (other->isBeforeInBlock(task) && (!writer || writer->isBeforeInBlock(other)))
+      writer = other;
   }
-  return 0;
+  if (!writer)
+    return {};
+  const size_t place = llvm::find(writer.getOuts(), operand) - writer.getOuts().begin();
+  return writer.getBody().front().getTerminator()->getOperand(place);
+}
+
+RowsOfQueries rowsOfQueries(step::TaskOp task) {
+  auto grad = dyn_cast<graph::AttentionGradOp>(task.getBody().front().front());
+  if (!grad)
+    return {};
+  const Value first = computedBefore(task, grad.getFirst()),
+              last = computedBefore(task, grad.getLast());
+  auto begin = first ? first.getDefiningOp<graph::MulOp>() : graph::MulOp();
+  auto number = begin ? begin->getOperand(0).getDefiningOp<graph::DivOp>() : graph::DivOp();
+  if (!number || !number->getOperand(0).getDefiningOp<graph::IotaOp>())
+    return {};
+  auto row = begin->getOperand(1).getDefiningOp<graph::ConstantOp>(),
+       divisor = number->getOperand(1).getDefiningOp<graph::ConstantOp>();
+  if (!row || !divisor || row.getValue() != divisor.getValue())
+    return {};
+  const int64_t tokens = cast<ShapedType>(first.getType()).getDimSize(0);
+  return {std::min(int64_t(row.getValue().convertToDouble()), tokens),
+          last && last.getDefiningOp<graph::IotaOp>()};
 }
 
 } // namespace nano::kernels

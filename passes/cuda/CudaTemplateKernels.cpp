@@ -38,9 +38,9 @@ static_assert(nano::partialMaxColumns == nano::MatmulTiles::partColumns);
 /// The task's operands as arguments of launches.
 class Templates {
 public:
-  Templates(step::TaskOp task, OpBuilder &program, int64_t multiprocessors, int64_t row,
+  Templates(step::TaskOp task, OpBuilder &program, int64_t multiprocessors, RowsOfQueries rows,
             bool candidates)
-      : task(task), program(program), multiprocessors(multiprocessors), row(row),
+      : task(task), program(program), multiprocessors(multiprocessors), rows(rows),
         candidates(candidates), b(task.getContext()), body(task.getBody().front()) {}
 
   /// None where no template takes the task.
@@ -166,14 +166,23 @@ private:
                                int(multiprocessors)};
     if (shape.isBf16 && !nano::attentionOnTensorCores(shape))
       remarkPlain(op, shape);
-    const bool inChain = isGrad && nano::attentionInChain(shape, row);
     SmallVector<SmallVector<Value>> all = outs;
     const bool canHaveMaps = nano::attentionOnTensorCores(shape) &&
                              llvm::all_of(ArrayRef(ins).take_front(3), isMatrixOfHeads) &&
                              (!isGrad || isMatrixOfHeads(ins[7]));
-    shape.hasTickets = isGrad && !inChain && canHaveMaps && nano::attentionByTickets(shape, row);
-    shape.hasMaps = canHaveMaps &&
-                    (!isGrad || shape.hasTickets || nano::attentionGradTakesMaps(shape, inChain));
+    const int64_t row =
+        isGrad && canHaveMaps && rows.areCausal && nano::attentionOfRows(shape, rows.tokens)
+            ? rows.tokens
+            : 0;
+    const bool inFive = isGrad && (row > 0 || nano::attentionInChain(shape, rows.tokens));
+    shape.hasTickets =
+        isGrad && !inFive && canHaveMaps && nano::attentionByTickets(shape, rows.tokens);
+    shape.hasMaps =
+        canHaveMaps && (!isGrad || shape.hasTickets || nano::attentionGradTakesMaps(shape, inFive));
+    if (row > 0)
+      emitDetail(op) << "a block of threads for each multiprocessor computes it in five products, "
+                        "its share of rows of "
+                     << row << " tokens";
     if (shape.hasTickets)
       emitDetail(op) << "a block of threads for each multiprocessor computes it, one block of "
                         "tokens after the other";
@@ -182,28 +191,31 @@ private:
       step::FillOp::create(program, task.getLoc(), tickets);
       all.push_back({tickets});
     }
-    if (inChain) {
-      const int64_t units = nano::attentionChainUnits(shape);
+    if (inFive) {
+      const int64_t units = row > 0 ? nano::attentionRowsBlocks(shape, row)
+                                    : nano::attentionChainUnits(shape),
+                    sums = row > 0 ? nano::RowTiles::sums(row) : nano::chainUnit;
       Value counts = buffer("counts", 1 + units, b.getI32Type());
       step::FillOp::create(program, task.getLoc(), counts);
-      all.push_back({buffer("partial", units * nano::chainUnit, b.getF32Type())});
+      all.push_back({buffer("partial", units * sums, b.getF32Type())});
       all.push_back({counts});
     }
-    TemplateCall launch = attention(op, shape, ins, all, inChain, scale);
+    const Products products = {inFive, row};
+    TemplateCall launch = attention(op, shape, ins, all, products, scale);
     if (launch.sharedBytes > maxSharedBytes)
       return op.emitOpError("has heads of ")
              << std::max(shape.headSize, shape.valueSize)
              << " elements; a block of a GPU has shared memory for fewer";
     if (candidates) {
-      // The rule's are the first of these tiles, unless it took a chain or tickets.
-      const bool isByRule = !inChain && !shape.hasTickets;
+      // The rule's are the first of these tiles, unless it took five products or tickets.
+      const bool isByRule = !inFive && !shape.hasTickets;
       shape.hasTickets = false;
       shape.hasMaps = isGrad && canHaveMaps && // those of the forward pass have none
                       nano::attentionGradTakesMaps(shape, false);
       const int count =
           isGrad ? nano::attentionGradCandidates(shape) : nano::attentionForwardCandidates(shape);
       for (shape.tiles = isByRule ? 1 : 0; shape.tiles < count; ++shape.tiles)
-        launch.candidates.push_back(attention(op, shape, ins, outs, /*inChain=*/false, scale));
+        launch.candidates.push_back(attention(op, shape, ins, outs, Products(), scale));
     }
     return std::vector<TemplateCall>{launch};
   }
@@ -222,10 +234,17 @@ private:
     remark << "some of its heads' rows begin at no multiple of 16 bytes";
   }
 
+  /// Whether attention's gradients come in five products instead of seven, and of which rows; 0:
+  /// of any.
+  struct Products {
+    bool areFive = false;
+    int64_t row = 0;
+  };
   /// Attention, or its gradients in five products or in seven, with some tiles.
   template <typename Op>
   TemplateCall attention(Op op, const nano::AttentionShape &shape, ArrayRef<Value> ins,
-                         ArrayRef<SmallVector<Value>> outs, bool inChain, const APFloat &scale) {
+                         ArrayRef<SmallVector<Value>> outs, Products products,
+                         const APFloat &scale) {
     constexpr bool isGrad = std::is_same_v<Op, graph::AttentionGradOp>;
     TemplateCall launch;
     SmallVector<int64_t> sizes = {shape.tokens,  shape.heads,      shape.headSize,
@@ -235,9 +254,12 @@ private:
       sizes.push_back(shape.valueSize);
     const Bound at = bind(launch, ins, outs);
     setLaunch(launch, isGrad ? "attention_grad" : "attention", sizes,
-              inChain  ? nano::attentionChainLaunch(shape)
-              : isGrad ? nano::attentionGradLaunch(shape)
-                       : nano::attentionForwardLaunch(shape));
+              products.row > 0   ? nano::attentionRowsLaunch(shape, products.row)
+              : products.areFive ? nano::attentionChainLaunch(shape)
+              : isGrad           ? nano::attentionGradLaunch(shape)
+                                 : nano::attentionForwardLaunch(shape));
+    if (products.row > 0)
+      identify(launch.identity, "row", b.getI64IntegerAttr(products.row));
     if (shape.tiles > 0)
       identify(launch.identity, "tiles", b.getI64IntegerAttr(shape.tiles));
     const auto tiles =
@@ -254,9 +276,10 @@ private:
             context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.valueSize,
             shape.vectorRows, shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2],
             at.ins[3], at.ins[4], at.ins[5], at.ins[6], at.ins[7], places(0), places(1), places(2),
-            inChain ? std::optional(at.outs[3][0]) : std::nullopt,
-            inChain ? std::optional(at.outs[4][0]) : std::nullopt,
-            shape.hasTickets ? std::optional(at.outs[3][0]) : std::nullopt, functions.score,
+            products.areFive ? std::optional(at.outs[3][0]) : std::nullopt,
+            products.areFive ? std::optional(at.outs[4][0]) : std::nullopt,
+            shape.hasTickets ? std::optional(at.outs[3][0]) : std::nullopt,
+            products.row > 0 ? std::optional(products.row) : std::nullopt, functions.score,
             functions.scoreGrad, tiles,
             shape.hasMaps ? std::optional<int64_t>(nano::attentionGradBoxRows(shape))
                           : std::nullopt);
@@ -270,9 +293,12 @@ private:
     if (shape.hasMaps)
       launch.tensorMaps = mapsOfAttention(shape, ins, at.ins, isGrad);
     // Of keys: scores and dq, again scores and dk, and for dv where it is apart; of values: dy·v
-    // twice, and dv. Five products in a chain take about as long as six of these seven.
+    // twice, and dv. Five products take about as long as six of these seven.
     const bool isSplit = nano::attentionSplitsKeys(shape.headSize, shape.valueSize);
-    const int64_t ofKeys = inChain ? 3 : isGrad ? (isSplit ? 5 : 4) : 1, ofValues = isGrad ? 3 : 1;
+    const int64_t ofKeys = products.areFive ? 3
+                           : isGrad         ? (isSplit ? 5 : 4)
+                                            : 1,
+                  ofValues = isGrad ? 3 : 1;
     launch.flopsPerKey = kernel::flopsPerKey(cast<RankedTensorType>(op.getQ().getType()),
                                              ofKeys * shape.headSize + ofValues * shape.valueSize,
                                              launch.iterations);
@@ -586,7 +612,8 @@ private:
 
   step::TaskOp task;
   OpBuilder &program;
-  int64_t multiprocessors, row;
+  int64_t multiprocessors;
+  RowsOfQueries rows;
   bool candidates;
   Builder b;
   Block &body;
@@ -595,9 +622,9 @@ private:
 } // namespace
 
 FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task, OpBuilder &program,
-                                                   int64_t multiprocessors, int64_t row,
+                                                   int64_t multiprocessors, RowsOfQueries rows,
                                                    bool candidates) {
-  return Templates(task, program, multiprocessors, row, candidates).launches();
+  return Templates(task, program, multiprocessors, rows, candidates).launches();
 }
 
 } // namespace nano::kernels

@@ -38,15 +38,22 @@ struct TemplateCall {
 /// Adds a field to those that a kernel's name is made of.
 void identify(mlir::NamedAttrList &fields, llvm::StringRef name, mlir::Attribute value);
 
+/// How many tokens the rows of queries have, 0 where nothing is known, and whether each query sees
+/// the keys of its row up to itself.
+struct RowsOfQueries {
+  int64_t tokens = 0;
+  bool areCausal = false;
+};
+
 /// The launches that compute a task, in order, none where no template takes it; buffers that they
 /// share are made at `program`. Launches whose blocks share the work have about one block for each
-/// of so many multiprocessors. `row`: of attention's gradients, rowOfQueries. `candidates`: whether
+/// of so many multiprocessors. `rows`: of attention's gradients. `candidates`: whether
 /// calls have some. Errors: an operand that is a result too; a head that does not fit in shared
 /// memory; a product that is none of the template's.
 mlir::FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task,
                                                          mlir::OpBuilder &program,
-                                                         int64_t multiprocessors, int64_t row,
-                                                         bool candidates);
+                                                         int64_t multiprocessors,
+                                                         RowsOfQueries rows, bool candidates);
 
 /// A launch that computes half of a symmetric product.
 struct SymmetricCall {
@@ -74,10 +81,10 @@ struct SplitCall {
 std::vector<SplitCall> splitCalls(step::ProgramOp program, const step::KernelTable &kernels,
                                   const machine::Machine &machine);
 
-/// Of a task that is attention's gradients the tokens of a row, where its queries' ranges begin
-/// with their rows, which all have so many: where `first` is t / row · row of the tokens t, as a
-/// task of the same block computes it. Else 0.
-int64_t rowOfQueries(step::TaskOp task);
+/// Of a task that is attention's gradients: where its queries' ranges begin with their rows, which
+/// all have so many tokens, `first` is t / row · row of the tokens t, as a task of the same block
+/// computes it, and where they are causal `last` is t.
+RowsOfQueries rowsOfQueries(step::TaskOp task);
 
 /// The text that is equal for launches that one kernel can serve (TemplateKernel.cpp).
 std::string templateKey(const TemplateCall &launch);

@@ -180,8 +180,8 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
       names.try_emplace(function.getName());
     // While all tasks are there to be asked.
     for (step::TaskOp task : tasks)
-      if (const int64_t row = rowOfQueries(task))
-        rows[task] = row;
+      if (const RowsOfQueries found = rowsOfQueries(task); found.tokens > 0)
+        rows[task] = found;
     for (step::TaskOp task : tasks) {
       FailureOr<SmallVector<step::TaskOp>> parts = SmallVector<step::TaskOp>{task};
       if (isCuda)
@@ -400,8 +400,8 @@ private:
   }
 
   bool isCuda = false;
-  machine::Machine rates;                    ///< of isCuda
-  llvm::DenseMap<Operation *, int64_t> rows; ///< rowOfQueries, where it is known
+  machine::Machine rates;                          ///< of isCuda
+  llvm::DenseMap<Operation *, RowsOfQueries> rows; ///< where they are known
   llvm::StringMap<Kernel> known;
   llvm::StringMap<char> names;
 };

@@ -10,7 +10,7 @@ import json
 import os
 import unittest.mock
 
-from harness import EOS, GPT2, GPT124M, TINY, RunTest, main, overrides, read_bytes, run_command
+from harness import EOS, GPT2, GPT124M, ROOT, TINY, RunTest, main, overrides, read_bytes, run_command
 from harness import train_losses, val_losses
 
 STEPS = 3
@@ -141,6 +141,24 @@ class Emulator(RunTest):
         plan = self.compile("gpt124m", sizes, "cuda.plan", "--target", "cuda")
         log, _ = self.emulate(plan, "fast", "fast", "--steps", STEPS)
         self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, "step")
+
+    def test_short_causal_rows(self):
+        """Attention's gradients of causal rows of whole blocks in five products, on a GPU of few
+        multiprocessors, in one pass over a step's tokens and in two."""
+        machine = self.path("small.json")
+        with open(os.path.join(ROOT, "machines/h100-nvlink.json"), encoding="utf-8") as known:
+            small = json.load(known)
+        small["products"]["bf16"]["units"] = 3
+        with open(machine, "w", encoding="utf-8") as file:
+            json.dump(small, file)
+        sizes = {**GPT2, "num_layers": 1, "model_dim": 128, "block_size": 128, "dtype": "bf16"}
+        wanted, _ = self.train(self.compile("gpt2", sizes, "cpu.plan"), "cpu", "--steps", 2)
+        for tokens in (256, 512):
+            sizes["seq_len"] = tokens
+            plan = self.compile("gpt2", sizes, "cuda.plan", "--target", "cuda", "--machine", machine)
+            self.assertIn(b"static constexpr int row = 128;", read_bytes(plan))
+            log, _ = self.emulate(plan, "emulated", "checked", "--steps", 2)
+            self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, f"{tokens} tokens")
 
     def test_products_in_kernels(self):
         """Generated kernels compute the products that they alone read: relu squared behind a product,

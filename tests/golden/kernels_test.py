@@ -31,6 +31,7 @@ MODELS = {
     "gpt124m_fused": ("models/gpt124m", "fp8=all", "--products=fused"),
     "gpt124m_candidates": ("models/gpt124m", "--candidates"),
     "gpt2": ("models/gpt2",),
+    "gpt2_rows": ("models/gpt2", "block_size=256"),
     "speedrun44": ("models/speedrun44",),
     "sequences": ("tests/compiler/Inputs/sequences",),
 }

@@ -22,6 +22,10 @@ kernel.func @in_chain(memref<0xi8>, index, index) attributes {instantiates = #ke
 // CHECK:      kernel.func @by_tickets(memref<0xi8>, index, index)
 // CHECK-SAME: {instantiates = #kernel.attention_grad<tokens = 8, heads = 2, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 1.250000e-01 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10], tickets = 11, box_rows = 64>}
 kernel.func @by_tickets(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention_grad<tokens = 8, heads = 2, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10], tickets = 11, box_rows = 64>}
+
+// CHECK:      kernel.func @of_rows(memref<0xi8>, index, index)
+// CHECK-SAME: {instantiates = #kernel.attention_grad<tokens = 256, heads = 2, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 1.250000e-01 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10], partial = 11, counts = 12, row = 128, box_rows = 64>}
+kernel.func @of_rows(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention_grad<tokens = 256, heads = 2, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10], partial = 11, counts = 12, row = 128, box_rows = 64>}
 // CHECK:      kernel.func @k4(memref<0xi8>, index, index)
 // CHECK-SAME: {instantiates = #kernel.scatter_sort<tokens = 8, rows = 8, ids = 0, sorted = 1>}
 kernel.func @k4(memref<0xi8>, index, index) attributes {instantiates = #kernel.scatter_sort<tokens = 8, rows = 8, ids = 0, sorted = 1>}

@@ -118,7 +118,26 @@ NANO_BOTH constexpr bool attentionByTickets(const AttentionShape &s, long long r
          (s.heads + s.keyHeads) * divideUp(s.tokens, 128) >= 5LL * s.multiprocessors;
 }
 
-/// The launch of nano.attention_grad in five products.
+/// Whether the gradients come in five products of causal rows of so many tokens; 0: it is not known
+/// how many. A block of threads computes whole rows of a head, so that their number must be a few
+/// times that of multiprocessors, and their sums for dq are to stay in the cache. On an H200, of
+/// 49,152 tokens with 12 heads of 64, they take by seven products with tickets 0.76, 0.70 and 0.77
+/// in rows of 128, 256 and 512; in rows of 1,024 0.98, which the memory for the sums is not worth.
+NANO_BOTH constexpr bool attentionOfRows(const AttentionShape &s, long long row) {
+  return attentionOnTensorCores(s) && s.headSize <= 64 && s.valueSize == s.headSize &&
+         !s.hasScore && s.heads == s.keyHeads && row > 0 && row <= 512 &&
+         row % RowTiles::rows == 0 && s.tokens % row == 0 &&
+         s.tokens / row * s.heads >= 2LL * s.multiprocessors;
+}
+/// Blocks of threads of their launch.
+NANO_BOTH constexpr int attentionRowsBlocks(const AttentionShape &s, long long row) {
+  return RowTiles::resident(s.tokens / row * s.heads, s.multiprocessors);
+}
+NANO_BOTH constexpr TemplateLaunch attentionRowsLaunch(const AttentionShape &s, long long row) {
+  return {RowTiles::threads, attentionRowsBlocks(s, row), RowTiles::sharedBytes};
+}
+
+/// The launch of nano.attention_grad in five products of other rows.
 NANO_BOTH constexpr TemplateLaunch attentionChainLaunch(const AttentionShape &s) {
   using Wide = AttentionChainChoice<128>::Tiles;
   using Narrow = AttentionChainChoice<64>::Tiles;

@@ -65,6 +65,23 @@ template <int Columns, int Stages, bool Ahead> struct ChainTiles {
   }
 };
 
+/// Tiles of the gradients of short causal rows in five products: two warpgroups have 64 keys each,
+/// a third one adds up the gradients of queries, one copies.
+struct RowTiles {
+  static constexpr int rows = 128, columns = 64, threads = 512, stages = 4, slots = 2,
+                       scoreStages = 2, tilesOfBlock = rows / columns,
+                       barrierBytes = 16 * (stages + slots + scoreStages) + 16;
+  static constexpr int sharedBytes = 2 * 64 * (2 * rows * slots + 2 * columns * stages + columns) +
+                                     2 * rows * columns * scoreStages + barrierBytes +
+                                     8 * columns * stages;
+  /// f32 of a block of threads: sums for dq of a row that it ends and of one that it begins.
+  static NANO_BOTH constexpr long long sums(long long row) { return 2 * row * 64; }
+  /// Blocks of threads for the rows of all heads; none shares one with more than one neighbour.
+  static NANO_BOTH constexpr int resident(long long items, int multiprocessors) {
+    return int(items < multiprocessors ? items : multiprocessors);
+  }
+};
+
 /// Tiles of the forward pass on Hopper: `Groups` warpgroups of 64 rows compute and one copies; one
 /// block for each multiprocessor, which share all tiles; queries are copied to `Slots` slots, keys
 /// and values to `Stages` stages each. `Bulk`: by tensor maps, and blocks take the next tile when

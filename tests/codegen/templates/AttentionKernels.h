@@ -68,6 +68,7 @@ struct Case {
   int valueSize = 0;       ///< of heads of values; 0: as of keys
   bool hasMaps = false;    ///< the forward pass takes tensor maps
   bool hasTickets = false; ///< the gradients take tickets, and maps
+  int row = 0;             ///< causal rows of so many tokens, whose gradients take five products
   int ofValues() const { return valueSize > 0 ? valueSize : size; }
 };
 
@@ -162,12 +163,15 @@ public:
                                        {&dq, true},
                                        {together ? &dq : &dk, true, offset(1)},
                                        {together ? &dq : &dv, true, offset(2)}});
-    if (c.tiles.inChain) {
-      const int64_t units = attentionChainUnits(shape);
-      DeviceBuffer partial("partial", 4, size_t(units * chainUnit)),
+    if (takesFive()) {
+      const int64_t units =
+                        c.row > 0 ? attentionRowsBlocks(shape, c.row) : attentionChainUnits(shape),
+                    sums = c.row > 0 ? RowTiles::sums(c.row) : chainUnit;
+      DeviceBuffer partial("partial", 4, size_t(units * sums)),
           counts = DeviceBuffer::ofInts("counts", std::vector<int>(size_t(1 + units)));
       arguments.insert(arguments.end(), {{&partial, true}, {&counts, true, 0, true}});
-      const TemplateLaunch launch = attentionChainLaunch(shape);
+      const TemplateLaunch launch =
+          c.row > 0 ? attentionRowsLaunch(shape, c.row) : attentionChainLaunch(shape);
       return runner.run("backward",
                         {launch.threads, launch.iterations, launch.sharedBytes, 1, gradMaps()},
                         arguments, seed);
@@ -232,8 +236,9 @@ private:
                                      : attentionBoxes(shape);
     return {mapOf(0, boxes.queries), mapOf(1, boxes.keys), mapOf(2, boxes.keys)};
   }
+  bool takesFive() const { return c.tiles.inChain || c.row > 0; }
   bool gradHasMaps() const {
-    return c.hasMaps && (c.hasTickets || attentionGradTakesMaps(shape, c.tiles.inChain));
+    return c.hasMaps && (c.hasTickets || attentionGradTakesMaps(shape, takesFive()));
   }
   std::vector<plan::TensorMap> gradMaps() const {
     if (!gradHasMaps())
@@ -271,8 +276,8 @@ private:
         ";\n  static constexpr float scale = 0.12f;\n" + (c.hasScore ? scoreText : "") +
         (c.hasMaps ? "  static constexpr bool hasMaps = true;\n" : "") +
         "};\nstruct OfGrads : Attention {\n  static constexpr bool hasMaps = " +
-        (gradHasMaps() ? "true" : "false") +
-        (c.hasTickets ? ", hasTickets = true;\n};\n" : ";\n};\n");
+        (gradHasMaps() ? "true" : "false") + (c.hasTickets ? ", hasTickets = true;\n" : ";\n") +
+        (c.row > 0 ? "  static constexpr int row = " + number(c.row) + ";\n};\n" : "};\n");
     auto view = [&](const std::string &member, const std::string &type, int argument,
                     const std::string &strides) {
       return "  x." + member + " = {work.template pointer<" + type + ">(" + number(argument) + ")" +
@@ -287,8 +292,9 @@ private:
                        : name == "backward" && gradHasMaps() ? 4
                                                              : 0;
       result += "extern \"C\" __global__ void __launch_bounds__(" +
-                std::string(name == "forward" && c.hasMaps ? "512" : "384") + ", 1) " + name +
-                "(const __grid_constant__ nano::Launch<" + number(arguments) + ", 1> launch" +
+                std::string((name == "forward" && c.hasMaps) || c.row > 0 ? "512" : "384") +
+                ", 1) " + name + "(const __grid_constant__ nano::Launch<" + number(arguments) +
+                ", 1> launch" +
                 (maps > 0 ? ", const __grid_constant__ nano::TensorMaps<" + number(maps) + "> maps"
                           : "") +
                 ") {\n  const auto work = launch.find(blockIdx.x, 1);\n" + body + "}\n";
@@ -314,14 +320,14 @@ private:
         (gradHasMaps() ? "  x.maps = maps.map;\n" : "") +
         (c.hasTickets ? "  x.tickets = work.template pointer<int32_t>(11);\n" : "");
     kernel("backward",
-           c.tiles.inChain ? 13
-           : c.hasTickets  ? 12
-                           : 11,
-           c.tiles.inChain ? grads + "  x.partial = work.template pointer<float>(11);\n"
-                                     "  x.counts = work.template pointer<int32_t>(12);\n"
-                                     "  nano::attentionBackwardInChain<OfGrads>(x);\n"
-                           : grads + call("attentionBackward<OfGrads",
-                                          "hopper::attentionGrads<OfGrads", c.tiles.grads));
+           takesFive()    ? 13
+           : c.hasTickets ? 12
+                          : 11,
+           takesFive() ? grads + "  x.partial = work.template pointer<float>(11);\n"
+                                 "  x.counts = work.template pointer<int32_t>(12);\n"
+                                 "  nano::attentionBackwardInFive<OfGrads>(x);\n"
+                       : grads + call("attentionBackward<OfGrads", "hopper::attentionGrads<OfGrads",
+                                      c.tiles.grads));
     return result;
   }
 
