@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <set>
+#include <string_view>
 #include <thread>
 
 namespace nano::cuda {
@@ -60,6 +62,12 @@ CudaDevice::Code CudaDevice::compile(const std::string &cacheFolder) {
                                        : std::max(1, int(std::thread::hardware_concurrency()))};
   BuildCache cache(cacheFolder, ".cubin", options.report);
   auto compileAll = [&]() -> Result<Code> {
+    if (!apis.nvrtc && !plan.kernels.empty()) {
+      Result<const NvrtcApi *> loaded = loadNvrtc();
+      if (!loaded)
+        return loaded.error();
+      apis.nvrtc = *loaded;
+    }
     std::future<Result<std::string>> compilingDraws;
     if (apis.nvrtc && Draws::areIn(plan))
       compilingDraws = std::async(std::launch::async, [&] {
@@ -94,6 +102,9 @@ CudaDevice::Code CudaDevice::compile(const std::string &cacheFolder) {
   gpu.activate();
   phases.end("context");
   allocate();
+  if (!options.tune)
+    openProducts();
+  makeStreams();
   if (!placement.isFirstHere)
     meet();
   Result<Code> compiled = placement.isFirstHere ? compiling.get() : compileAll();
@@ -110,17 +121,9 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
   code.compiled = compiled.kernels.compiled;
   code.cached = compiled.kernels.cached;
   code.seconds = compiled.kernels.seconds;
-  if (products) {
-    tuning = Tuning::open(options.tuneFile, gpu.name + ", cuBLASLt " + products->version(),
-                          options.report, options.tune);
-    products->useTuning(&*tuning);
-  } else if (hasCandidates(plan)) {
-    tuning = Tuning::open(options.tuneFile, gpu.name, options.report, options.tune);
-  }
-  const bool tunes = options.tune && communicator.rank() == 0;
-  if (!tunes)
-    shareTuning();
-  beginProducts();
+  if (options.tune)
+    openProducts();
+  const bool tunes = isTuner();
   loadKernels(compiled.kernels);
   if (!compiled.draws.empty())
     draws.emplace(gpu, compiled.draws);
@@ -157,45 +160,74 @@ void CudaDevice::prepare(const std::string &cacheFolder) {
   phases.end("clearing");
 }
 
-/// Has cuBLASLt choose the algorithms of all products and load their code, beside what comes before
-/// the first run: loading the kernels, clearing the memory and filling the states.
+/// Begins with the products, by the algorithms that are known. Ranks that are to hear of others
+/// than those wait here until these are measured.
+void CudaDevice::openProducts() {
+  if (products) {
+    tuning = Tuning::open(options.tuneFile, gpu.name + ", cuBLASLt " + products->version(),
+                          options.report, options.tune);
+    products->useTuning(&*tuning);
+  } else if (hasCandidates(plan)) {
+    tuning = Tuning::open(options.tuneFile, gpu.name, options.report, options.tune);
+  }
+  if (!isTuner())
+    shareTuning();
+  beginProducts();
+}
+
+/// Has cuBLASLt choose the algorithms of all products and load their code, several at a time,
+/// beside what comes before the first run: compiling and loading the kernels, clearing the memory
+/// and filling the states.
 void CudaDevice::beginProducts() {
   if (!products)
     return;
   std::vector<CUstream> aside(productLoaders);
   for (CUstream &stream : aside)
     stream = gpu.makeStream();
-  makingProducts =
-      std::async(std::launch::async, [this, aside] {
-        gpu.activate();
-        productPhases = Phases();
-        std::vector<const Product *> distinct;
-        for (const plan::Program &program : plan.programs)
-          for (const Command &command : program.commands)
-            if (const auto *matmul = command.as<plan::Matmul>()) {
-              const size_t before = products->distinct();
-              Result<std::unique_ptr<Product>> product =
-                  products->make(*matmul, operandsOf(*matmul));
-              if (!product)
-                throw Failure{plan::inCommand(
-                    plan, program, size_t(&command - program.commands.data()), product.error())};
-              if (products->distinct() > before)
-                distinct.push_back(product->get());
-              madeProducts.push_back(std::move(*product));
-            }
-        productPhases.end("choosing_aside");
-        std::atomic<size_t> next = 0;
-        std::vector<std::future<void>> loading;
-        for (CUstream stream : aside)
-          loading.push_back(std::async(std::launch::async, [&, stream] {
-            gpu.activate();
-            for (size_t i = next++; i < distinct.size(); i = next++)
-              loadCode(*distinct[i], stream);
-          }));
-        for (std::future<void> &each : loading)
-          each.get();
-        productPhases.end("loading_aside");
-      }).share();
+  makingProducts = std::async(std::launch::async, [this, aside] {
+                     gpu.activate();
+                     const Phases::Clock::time_point begin = Phases::Clock::now();
+                     makeProducts(aside);
+                     productTime = Phases::Clock::now() - begin;
+                   }).share();
+}
+
+/// On as many threads as there are streams, which the driver takes code on.
+void CudaDevice::makeProducts(const std::vector<CUstream> &aside) {
+  struct Distinct {
+    const plan::Program *program;
+    size_t command;
+    Product *product;
+    Status chosen = ok();
+  };
+  std::vector<Distinct> distinct;
+  std::set<std::string_view> keys;
+  for (const plan::Program &program : plan.programs)
+    for (size_t i = 0; i < program.commands.size(); ++i)
+      if (const auto *matmul = program.commands[i].as<plan::Matmul>()) {
+        Result<std::unique_ptr<Product>> product = products->open(*matmul, operandsOf(*matmul));
+        if (!product)
+          throw Failure{plan::inCommand(plan, program, i, product.error())};
+        if (keys.insert((*product)->key()).second)
+          distinct.push_back({&program, i, product->get()});
+        madeProducts.push_back(std::move(*product));
+      }
+  std::atomic<size_t> next = 0;
+  std::vector<std::future<void>> threads;
+  for (CUstream stream : aside)
+    threads.push_back(std::async(std::launch::async, [&, stream] {
+      gpu.activate();
+      for (size_t i; (i = next++) < distinct.size();)
+        if (Distinct &each = distinct[i]; (each.chosen = products->choose(*each.product)))
+          loadCode(*each.product, stream);
+    }));
+  for (std::future<void> &thread : threads)
+    thread.get();
+  for (const Distinct &each : distinct)
+    if (!each.chosen)
+      throw Failure{plan::inCommand(plan, *each.program, each.command, each.chosen.error())};
+  for (const std::unique_ptr<Product> &product : madeProducts)
+    (void)products->choose(*product); // as its like
 }
 
 /// Waits for the products, gives each command its own, and throws what is wrong with one.
@@ -205,9 +237,7 @@ void CudaDevice::takeProducts() {
   makingProducts.get();
   if (madeProducts.empty())
     return;
-  for (const auto &[name, milliseconds] : productPhases.milliseconds())
-    phases.add(name, std::chrono::duration_cast<Phases::Clock::duration>(
-                         std::chrono::duration<double, std::milli>(milliseconds)));
+  phases.add("products_aside", productTime);
   auto product = madeProducts.begin();
   for (const plan::Program &program : plan.programs)
     for (Prepared &prepared : programs.at(program.name).commands)
@@ -310,23 +340,13 @@ void CudaDevice::joinPeers(uint64_t besideBytes, const std::string &cacheFolder)
            ", so that no copy engine can do them");
 }
 
-/// Memory, streams and events for the largest of the programs.
+/// Memory for the largest of the programs, and cuBLASLt if there are products.
 void CudaDevice::allocate() {
-  uint32_t streamCount = 1, eventCount = 0, productStreams = 0;
-  size_t markCount = 0;
-  for (const plan::Program &program : plan.programs) {
-    streamCount = std::max(streamCount, program.streams);
-    eventCount = std::max(eventCount, program.events);
-    size_t ranges = 0; // at most
-    for (const Command &command : program.commands) {
+  uint32_t productStreams = 0;
+  for (const plan::Program &program : plan.programs)
+    for (const Command &command : program.commands)
       if (command.is<plan::Matmul>())
         productStreams = std::max(productStreams, command.stream + 1);
-      if (const auto *launch = command.as<plan::Launch>())
-        ranges += plan::keyRangesOf(plan, *launch).size();
-    }
-    markCount =
-        std::max(markCount, program.commands.size() + program.streams + spareMarks + 2 + ranges);
-  }
   const bool hasProducts = productStreams > 0;
   uint64_t workspaceBytes = Products::defaultWorkspace * productStreams;
   uint64_t besides = workspaceBytes + Staging::deviceBytes;
@@ -355,6 +375,22 @@ void CudaDevice::allocate() {
     products = std::move(*made);
   }
   phases.end("cublaslt");
+}
+
+/// Streams and events for the largest of the programs, and memory that both sides reach.
+void CudaDevice::makeStreams() {
+  uint32_t streamCount = 1, eventCount = 0;
+  size_t markCount = 0;
+  for (const plan::Program &program : plan.programs) {
+    streamCount = std::max(streamCount, program.streams);
+    eventCount = std::max(eventCount, program.events);
+    size_t ranges = 0; // at most
+    for (const Command &command : program.commands)
+      if (const auto *launch = command.as<plan::Launch>())
+        ranges += plan::keyRangesOf(plan, *launch).size();
+    markCount =
+        std::max(markCount, program.commands.size() + program.streams + spareMarks + 2 + ranges);
+  }
   for (uint32_t i = 0; i < streamCount; ++i) {
     // Collectives, which other ranks wait for, and copies begin as soon as a multiprocessor is
     // free.

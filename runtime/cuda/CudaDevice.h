@@ -124,8 +124,10 @@ private:
 
   /// Marks behind the last command, between which nothing happens.
   static constexpr size_t spareMarks = 8;
-  /// Threads that have the driver load code of products.
-  static constexpr size_t productLoaders = 4;
+  /// Threads that choose products and have the driver load their code. What cuBLASLt does once for
+  /// products of one type the first of these waits for and the others with it: there are so many
+  /// that those of other types begin meanwhile.
+  static constexpr size_t productLoaders = 8;
 
   CudaDevice(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options,
              const Apis &apis, const Placement &placement, Phases startTimes);
@@ -139,15 +141,20 @@ private:
   void prepare(const std::string &cacheFolder);
   Code compile(const std::string &cacheFolder);
   void allocate();
+  void makeStreams();
   void joinRanks(const std::string &cacheFolder);
   void joinPeers(uint64_t besideBytes, const std::string &cacheFolder);
+  /// Whether it measures products and ways before the first run, for all ranks.
+  bool isTuner() const { return options.tune && communicator.rank() == 0; }
   void shareTuning();
   void loadKernels(const KernelCode &code);
   void prepareProgram(const plan::Program &program);
   KernelLaunch prepare(const plan::Launch &command) const;
   void prepareCandidates(const plan::Program &program, Prepared &prepared);
   MatmulOperands operandsOf(const plan::Matmul &matmul) const;
+  void openProducts();
   void beginProducts();
+  void makeProducts(const std::vector<CUstream> &aside);
   void takeProducts();
   void endProducts();
   void loadCode(const Product &product, CUstream stream) const;
@@ -261,7 +268,7 @@ private:
   double powerLimit = 0;          ///< watts, where choices were measured with the board at it
   double heldSeconds = 0;         ///< spent on counting joules of candidates
   std::vector<std::unique_ptr<Product>> madeProducts; ///< of Matmul commands, program after program
-  Phases productPhases;                               ///< of making them
+  Phases::Clock::duration productTime = {};           ///< of making them
   /// While products are made, nobody else touches them, nor `products`. The first member to go,
   /// which waits for the end.
   std::shared_future<void> makingProducts;

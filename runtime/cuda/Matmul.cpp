@@ -185,6 +185,15 @@ std::string Products::version() const {
 
 Result<std::unique_ptr<Product>> Products::make(const plan::Matmul &matmul,
                                                 const MatmulOperands &operands) {
+  Result<std::unique_ptr<Product>> product = open(matmul, operands);
+  if (product)
+    if (Status chosen = choose(**product); !chosen)
+      return chosen.error();
+  return product;
+}
+
+Result<std::unique_ptr<Product>> Products::open(const plan::Matmul &matmul,
+                                                const MatmulOperands &operands) const {
   if (matmul.scales && matmul.scales->block) {
     if (api.cublasLtGetVersion() < firstWithBlockScales)
       return badInput("f8 products with block scales need cuBLASLt 12.9 or later, this is " +
@@ -259,15 +268,11 @@ Result<std::unique_ptr<Product>> Products::make(const plan::Matmul &matmul,
   if (status != CUBLAS_STATUS_SUCCESS)
     return cublasLtError(api, status, doing);
 
-  if (Status chosen = choose(*product); !chosen) {
-    Error error = chosen.error();
-    if (plan::isFloat8(matmul.aType) && (tA || !tB))
-      error.message += "; f8 products need A as m×k and B as n×k, both with k along rows";
-    else if (matmul.scales && matmul.scales->block)
-      error.message += "; block scales need a GPU of architecture sm_90, else compile the model "
-                       "with one scale a tensor";
-    return error;
-  }
+  if (plan::isFloat8(matmul.aType) && (tA || !tB))
+    product->advice = "; f8 products need A as m×k and B as n×k, both with k along rows";
+  else if (matmul.scales && matmul.scales->block)
+    product->advice = "; block scales need a GPU of architecture sm_90, else compile the model "
+                      "with one scale a tensor";
   return product;
 }
 
@@ -326,26 +331,32 @@ uint64_t Products::shapeOf(const cublasLtMatmulAlgo_t &algorithm) const {
   return uint64_t(tile) << 16 | cluster;
 }
 
+bool Products::takeTuned(Product &product) const {
+  const std::optional<TunedChoice> choice = tuning ? tuning->find(product.key()) : std::nullopt;
+  if (!choice)
+    return false;
+  std::memcpy(&product.algorithm, choice->algorithm.data(), sizeof product.algorithm);
+  return canRun(product, product.algorithm);
+}
+
 Status Products::choose(Product &product) {
-  auto known = algorithms.find(product.key());
-  if (known != algorithms.end()) {
-    product.algorithm = known->second;
-    return ok();
-  }
-  if (tuning)
-    if (std::optional<TunedChoice> choice = tuning->find(product.key())) {
-      std::memcpy(&product.algorithm, choice->algorithm.data(), sizeof product.algorithm);
-      if (canRun(product, product.algorithm)) {
-        ++fromTuning;
-        algorithms[product.key()] = product.algorithm;
-        return ok();
-      }
+  {
+    const std::lock_guard<std::mutex> lock(choosing);
+    if (auto known = algorithms.find(product.key()); known != algorithms.end()) {
+      product.algorithm = known->second;
+      return ok();
     }
-  Result<std::vector<cublasLtMatmulHeuristicResult_t>> found = candidates(product, 1);
-  if (!found)
-    return found.error();
-  product.algorithm = found->front().algo;
-  algorithms[product.key()] = product.algorithm;
+  }
+  const bool isTuned = takeTuned(product);
+  if (!isTuned) {
+    Result<std::vector<cublasLtMatmulHeuristicResult_t>> found = candidates(product, 1);
+    if (!found)
+      return Error{found.error().kind, found.error().message + product.advice};
+    product.algorithm = found->front().algo;
+  }
+  const std::lock_guard<std::mutex> lock(choosing);
+  if (algorithms.emplace(product.key(), product.algorithm).second && isTuned)
+    ++fromTuning;
   return ok();
 }
 

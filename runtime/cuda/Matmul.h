@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,7 @@ private:
   float alpha = 1, beta = 0;
   uint64_t workspaceBytes = 0;
   std::string keyText;
+  std::string advice; ///< behind the error of one that no algorithm computes
 };
 
 /// Makes products, and chooses an algorithm for each distinct one: the tuned one where there is
@@ -72,8 +74,11 @@ public:
   Products(const Products &) = delete;
   Products &operator=(const Products &) = delete;
 
-  /// The product of a valid Matmul command. BadInput when cuBLASLt cannot compute it; the message
-  /// says which types and layouts it has, or what it needs for block scales.
+  /// The product of a valid Matmul command, which has no algorithm yet. BadInput where block scales
+  /// do not lie as cuBLASLt reads them.
+  Result<std::unique_ptr<Product>> open(const plan::Matmul &matmul,
+                                        const MatmulOperands &operands) const;
+  /// The same with its algorithm; errors are those of `choose` too.
   Result<std::unique_ptr<Product>> make(const plan::Matmul &matmul, const MatmulOperands &operands);
 
   /// The algorithms of later products come from here where it has them. Set before the first
@@ -105,6 +110,8 @@ public:
   /// Makes it the tuned algorithm of this product, and of those like it when they `choose`.
   TunedChoice take(Product &product, const Proposal &proposal);
   /// Gives the product the algorithm that was taken for its like, or what a new one would get.
+  /// BadInput when cuBLASLt cannot compute it; the message says which types and layouts it has, or
+  /// what it needs for block scales. Safe from several threads, which choose at a time.
   Status choose(Product &product);
 
   /// Distinct products so far, and how many of them have a tuned algorithm.
@@ -122,11 +129,15 @@ private:
   /// Whether cuBLASLt can run that algorithm, within the workspace.
   bool canRun(const Product &product, const cublasLtMatmulAlgo_t &algorithm) const;
   uint64_t shapeOf(const cublasLtMatmulAlgo_t &algorithm) const;
+  /// Whether the tuned algorithm of this product, if any, is one that the library has; it has it
+  /// then.
+  bool takeTuned(Product &product) const;
 
   const CublasLtApi &api;
   cublasLtHandle_t handle = nullptr;
   uint64_t workspace;
   const Tuning *tuning = nullptr;
+  std::mutex choosing;                                    ///< of the two below
   std::map<std::string, cublasLtMatmulAlgo_t> algorithms; ///< by key
   size_t fromTuning = 0;
 };

@@ -4,10 +4,14 @@
 #include "runtime/cuda/PeerSums.h"
 #include "tests/runtime/Expect.h"
 #include "tests/runtime/cuda/DeviceTest.h"
+#include "tests/runtime/cuda/FakeCuda.h"
 
+#include <atomic>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <sys/wait.h>
+#include <thread>
 
 namespace nano::cuda {
 namespace {
@@ -41,6 +45,22 @@ protected:
   const NvrtcApi *nvrtc = nullptr;
   std::vector<std::string> reported;
 };
+
+/// NVRTC whose compilations wait, for 10 s at most, until `isEnough`.
+NvrtcApi waitingFor(const NvrtcApi &nvrtc, bool (*isEnough)()) {
+  static decltype(NvrtcApi::nvrtcCompileProgram) compile;
+  static bool (*goesOn)();
+  compile = nvrtc.nvrtcCompileProgram;
+  goesOn = isEnough;
+  NvrtcApi waiting = nvrtc;
+  waiting.nvrtcCompileProgram = [](nvrtcProgram text, int count, const char *const *options) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!goesOn() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return compile(text, count, options);
+  };
+  return waiting;
+}
 
 TEST_F(KernelCodeTest, CompilesOnceForEachThingThatMatters) {
   plan::Plan plan = smallPlan(100);
@@ -172,6 +192,27 @@ TEST_F(KernelCodeTest, WorksWithoutACache) {
   folder.clear();
   EXPECT_EQ(compile(smallPlan(100))->compiled, 2);
   EXPECT_TRUE(reported.empty());
+}
+
+TEST(Compilation, GoesOnBesideProducts) {
+  static std::atomic<bool> isMade;
+  isMade = false;
+  test::FakeCuda fake;
+  fake.parameterBytes = {{"scale", 8 + 1 * 5 * 8}, {"add", 8 + 4 * 4 * 8}};
+  fake.onCall = [](const std::string &call) {
+    isMade = isMade || call.starts_with("product");
+    return CUDA_SUCCESS;
+  };
+  Apis apis = fake.apis();
+  const NvrtcApi waiting = waitingFor(*apis.nvrtc, [] { return isMade.load(); });
+  apis.nvrtc = &waiting;
+  const plan::Plan plan = test::chainPlan(8);
+  LocalGroup group{1};
+  TemporaryFolder cache;
+  const auto begin = std::chrono::steady_clock::now();
+  auto device = CudaDevice::create(plan, group.communicator(0), {}, apis, cache.path);
+  ASSERT_TRUE(device) << device.error().message;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
 TEST_F(KernelCodeTest, ErrorsNameSourceAndModelLine) {
