@@ -31,10 +31,11 @@ struct Library {
   void *handle = nullptr;
 };
 
-/// `libnano-device-<device>.so`, which stays loaded for the rest of the process: its threads may
-/// outlive a device.
-Result<Library> libraryOf(const plan::Plan &plan, const std::string &chosen) {
+/// `libnano-device-<device>.so`, or of the plan's target, which stays loaded for the rest of the
+/// process: its threads may outlive a device.
+Result<Library> libraryOf(const plan::Plan &plan, const std::string &device) {
   namespace fs = std::filesystem;
+  const std::string &chosen = device.empty() ? plan.target : device;
   if (Status status = checkDevice(plan, chosen); !status)
     return status.error();
   std::error_code error;
@@ -66,7 +67,7 @@ Result<Library> libraryOf(const plan::Plan &plan, const std::string &chosen) {
 
 Result<std::unique_ptr<Device>> loadDevice(const plan::Plan &plan, Communicator &communicator,
                                            const DeviceOptions &options) {
-  Result<Library> library = libraryOf(plan, options.device.empty() ? plan.target : options.device);
+  Result<Library> library = libraryOf(plan, options.device);
   if (!library)
     return library.error();
   auto create = reinterpret_cast<CreateDeviceFn>(dlsym(library->handle, createDeviceSymbol));
@@ -78,6 +79,14 @@ Result<std::unique_ptr<Device>> loadDevice(const plan::Plan &plan, Communicator 
   if (!device)
     return reason;
   return device;
+}
+
+std::future<void> beginDevice(const plan::Plan &plan, const std::string &device) {
+  Result<Library> library = libraryOf(plan, device);
+  if (!library)
+    return {};
+  auto begin = reinterpret_cast<BeginDeviceFn>(dlsym(library->handle, beginDeviceSymbol));
+  return begin ? std::async(std::launch::async, begin) : std::future<void>();
 }
 
 Result<std::string> identifyDevice(const plan::Plan &plan, const std::string &device) {

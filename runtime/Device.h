@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -171,6 +172,11 @@ inline constexpr const char *createDeviceSymbol = "nanoCreateDevice";
 using IdentifyDeviceFn = bool (*)(std::string *text, Error *error);
 inline constexpr const char *identifyDeviceSymbol = "nanoIdentifyDevice";
 
+/// Another: begins with what takes long and is the same for all plans; returns when it is done.
+/// What is wrong hears who makes a device.
+using BeginDeviceFn = void (*)();
+inline constexpr const char *beginDeviceSymbol = "nanoBeginDevice";
+
 /// Whether a device of that name runs this plan: the plan's target, or the emulator for a plan for
 /// cuda. BadInput otherwise.
 Status checkDevice(const plan::Plan &plan, const std::string &device);
@@ -179,6 +185,10 @@ Status checkDevice(const plan::Plan &plan, const std::string &device);
 /// device of it, of the one that the options name or else of the plan's target.
 Result<std::unique_ptr<Device>> loadDevice(const plan::Plan &plan, Communicator &communicator,
                                            const DeviceOptions &options);
+
+/// Has the library of the device that would be made begin, beside what comes before `loadDevice`.
+/// The future's destructor waits for it: a process that ends must not do so meanwhile.
+std::future<void> beginDevice(const plan::Plan &plan, const std::string &device);
 
 /// What its library says of the device of that name; the name itself where it says nothing.
 Result<std::string> identifyDevice(const plan::Plan &plan, const std::string &device);

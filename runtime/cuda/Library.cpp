@@ -23,21 +23,20 @@ nano::Result<std::unique_ptr<nano::cuda::CudaDevice>> create(const nano::plan::P
   if (!driver)
     return driver.error();
   apis.driver = *driver;
-  // The driver's start opens libraries too, and the loader opens one at a time: the large ones come
+  // The driver's start opens libraries too, and the loader opens one at a time: the others come
   // after it. What is wrong with it hears who looks for GPUs.
   (void)apis.driver->cuInit(0);
   phases.end("driver");
-  if (!plan.kernels.empty()) {
-    Result<const cuda::NvrtcApi *> nvrtc = cuda::loadNvrtc();
-    if (!nvrtc)
-      return nvrtc.error();
-    apis.nvrtc = *nvrtc;
-  }
-  phases.end("libraries");
-  // A library of half a gigabyte: its loading runs beside the making of the context.
+  // Libraries of a tenth and of half a gigabyte: their loading runs beside the making of the
+  // context, that of the one which kernels wait for first.
   std::future<void> loading, counting;
-  if (hasProducts(plan))
-    loading = std::async(std::launch::async, [] { (void)cuda::loadCublasLt(); });
+  loading = std::async(std::launch::async,
+                       [kernels = !plan.kernels.empty(), products = hasProducts(plan)] {
+                         if (kernels)
+                           (void)cuda::loadNvrtc();
+                         if (products)
+                           (void)cuda::loadCublasLt();
+                       });
   // So does what NVML does once.
   counting = std::async(std::launch::async, [] {
     if (Result<const cuda::NvmlApi *> nvml = cuda::loadNvml())
@@ -57,6 +56,11 @@ nanoCreateDevice(const nano::plan::Plan *plan, nano::Communicator *communicator,
     return device->release();
   *error = device.error();
   return nullptr;
+}
+
+extern "C" __attribute__((visibility("default"))) void nanoBeginDevice() {
+  if (nano::Result<const nano::cuda::DriverApi *> driver = nano::cuda::loadDriver())
+    (void)(*driver)->cuInit(0);
 }
 
 extern "C" __attribute__((visibility("default"))) bool nanoIdentifyDevice(std::string *text,

@@ -19,6 +19,7 @@
 #include <exception>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <future>
 #include <memory>
 #include <new>
 #include <optional>
@@ -180,11 +181,20 @@ Result<plan::PlanFile> openPlan(Crew &crew, const Options &options) {
   return file;
 }
 
+/// The plan for so many ranks. While it is read, and for as long as `starting` lives, its device
+/// begins.
+Result<plan::Plan> planFor(const plan::PlanFile &file, int64_t world, const Options &options,
+                           std::future<void> &starting) {
+  starting = beginDevice(file.common(), options.device);
+  return file.plan(world);
+}
+
 Status trainPlan(Crew &crew, const Options &options) {
   Result<plan::PlanFile> file = openPlan(crew, options);
   if (!file)
     return file.error();
-  Result<plan::Plan> plan = file->plan(crew.world());
+  std::future<void> starting;
+  Result<plan::Plan> plan = planFor(*file, crew.world(), options, starting);
   if (!plan)
     return plan.error();
   // One process speaks; the others would say the same.
@@ -326,7 +336,8 @@ Status run(int argc, char **argv) {
     return file ? printComparison(*file, options) : file.error();
   }
   // Every variant can do these, on one rank.
-  Result<plan::Plan> plan = file->plan(file->common().worlds.front());
+  std::future<void> starting;
+  Result<plan::Plan> plan = planFor(*file, file->common().worlds.front(), options, starting);
   if (!plan)
     return plan.error();
   if (measures)

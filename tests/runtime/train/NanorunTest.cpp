@@ -168,6 +168,17 @@ TEST_F(NanorunTest, DeviceThatIsNotThere) {
   expectBad({"--train", "@train.bin"}, "libnano-device-cuda.so");
 }
 
+TEST_F(NanorunTest, DeviceBeginsAndNothingEndsMeanwhile) {
+  setenv("NANO_FAKE_BEGUN", (scratch / "begun").c_str(), 1);
+  expectBad({"--train", "@bad.bin"}, "no file matches");
+  EXPECT_TRUE(std::filesystem::remove(scratch / "begun"));
+  expectBad({"--train", "@train.bin", "--gpus", "3"}, "was compiled for 1, 2, 4 ranks, not for 3");
+  EXPECT_TRUE(std::filesystem::remove(scratch / "begun"));
+  EXPECT_EQ(run({"--describe"}).status, 0); // without a device
+  EXPECT_FALSE(std::filesystem::exists(scratch / "begun"));
+  unsetenv("NANO_FAKE_BEGUN");
+}
+
 TEST_F(NanorunTest, Describe) {
   ProcessResult result = run({"--describe"});
   EXPECT_EQ(result.status, 0) << result.errors;
