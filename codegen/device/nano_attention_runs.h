@@ -420,10 +420,7 @@ NANO_DEVICE void computeTiles(const Operands &x) {
                               firsts[warpRow + lane.group + 8] - key};
         const int last[2] = {lasts[warpRow + lane.group] - key,
                              lasts[warpRow + lane.group + 8] - key};
-        mma::forElements(scores, lane, [&](float &s, Place at) {
-          const bool seen = at.column >= first[at.half] && at.column <= last[at.half];
-          s = seen ? s : -infinity;
-        });
+        mma::hideUnseen(scores, lane, first, last);
       }
       return softmax.apply(scores, scales, factor);
     };

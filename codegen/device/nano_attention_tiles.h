@@ -109,6 +109,32 @@ NANO_DEVICE void rescale(float (&results)[rowTiles][columnTiles][4],
         results[r][c][i] *= scales[r][i / 2];
 }
 
+/// Scores of keys before column `first` and behind column `last` of a tile become −∞, where these
+/// are of the lane's two rows. What a row sees is made bits of a word first, from which one
+/// instruction reads seven predicates.
+template <int columnTiles>
+NANO_DEVICE void hideUnseen(float (&scores)[1][columnTiles][4], const Lane &lane,
+                            const int (&first)[2], const int (&last)[2]) {
+  static_assert(columnTiles <= 16);
+  // As many bits as the lane has columns before one: two of every eight.
+  auto bitsBefore = [&](int column) {
+    const int own = smaller(larger(column - 2 * lane.pair, 0), 8 * columnTiles),
+              count = own / 8 * 2 + smaller(own % 8, 2);
+    return count < 32 ? (1u << count) - 1 : ~0u;
+  };
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const uint32_t seen = bitsBefore(last[half] + 1) & ~bitsBefore(first[half]);
+#pragma unroll
+    for (int c = 0; c < columnTiles; ++c)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float &score = scores[0][c][2 * half + i];
+        score = seen & (1u << (2 * c + i)) ? score : -infinity;
+      }
+  }
+}
+
 /// The online softmax of a warp's rows. Scores are multiplied by `factor` before the power of two
 /// is taken; maxima are those of the scores before.
 template <int rowTiles> struct Softmax {
