@@ -339,16 +339,19 @@ NANO_DEVICE void computeTiles(const Operands &x) {
   constexpr float factor = mma::scoresInLog2<A> ? 1 : A::scale * log2e;
   auto &barriers = S::barriers();
   const Lane lane;
-  const int group = shuffle(lane.warp, 0) / 4, groupRow = group * warpgroupRows,
-            warpRow = lane.warp * 16;
+  const int group = shuffle(lane.warp, 0) / 4;
+  // The warpgroup's first row of the block's tile i. Under a causal mask later rows see more keys:
+  // each warpgroup has them in turn.
+  auto groupRowOf = [&](int i) { return (group + i) % Tiles::groups * warpgroupRows; };
+  auto warpRowOf = [&](int i) { return groupRowOf(i) + lane.warp % 4 * 16; };
   float sums[1][sumColumns / 8][4], scores[1][columns / 8][4];
   uint32_t weights[columns / 16][4];
   mma::Softmax<1> softmax;
 
-  auto startScores = [&](int slot, int column) {
+  auto startScores = [&](int tile, int column) {
     warpgroupRegisters(flat(scores));
     warpgroupFence();
-    hopper::multiply<size, rows, columns>(scores, S::queries(slot), groupRow,
+    hopper::multiply<size, rows, columns>(scores, S::queries(tile % slots), groupRowOf(tile),
                                           S::keys(column % stages));
     warpgroupCommit();
   };
@@ -360,19 +363,20 @@ NANO_DEVICE void computeTiles(const Operands &x) {
   };
   // What is left of a tile when its last weights are made.
   bool isPending = false, isPendingFirst = false;
-  int pendingSlot = 0, pendingColumn = 0;
+  int pendingTile = 0, pendingColumn = 0;
   auto finish = [&] {
     warpgroupWait<0>();
     warpgroupRegisters(flat(sums));
     releaseColumn<S, Tiles>(1, pendingColumn);
-    const QueryTile tile = S::tile(pendingSlot);
+    const int slot = pendingTile % slots, warpRow = warpRowOf(pendingTile);
+    const QueryTile tile = S::tile(slot);
     mma::finish(sums, softmax, factor, lane, x, tile.begin + warpRow, tile.end, tile.head);
     barrierSync(1 + group, warpgroupThreads); // all warps have read the queries
-    mma::storeTile<valueSize, rows, Operands::yPlaces>(sums, lane, S::queries(pendingSlot), warpRow,
-                                                       x.y, tile.head, tile.begin, tile.end);
+    mma::storeTile<valueSize, rows, Operands::yPlaces>(sums, lane, S::queries(slot), warpRow, x.y,
+                                                       tile.head, tile.begin, tile.end);
     if constexpr (Tiles::isBulk)
       fenceProxyAsync(); // the next queries come by bulk copies to where results were written
-    release(barriers.rows[pendingSlot].empty);
+    release(barriers.rows[slot].empty);
   };
   auto drain = [&] {
     if (!isPending)
@@ -381,6 +385,12 @@ NANO_DEVICE void computeTiles(const Operands &x) {
     startSums(pendingColumn, isPendingFirst);
     finish();
     isPending = false;
+  };
+  // Columns are copied in their order: who waits for one of them must have released what is as
+  // many before it as there are stages.
+  auto drainBefore = [&](int column) {
+    if (column - pendingColumn > stages)
+      drain();
   };
   auto skip = [&](int column) {
 #pragma unroll
@@ -400,6 +410,7 @@ NANO_DEVICE void computeTiles(const Operands &x) {
     if (head < 0)
       break;
     const int count = divideUp(endKey - firstKey, columns);
+    const int groupRow = groupRowOf(i), warpRow = warpRowOf(i);
     const int *const firsts = S::firsts(slot), *const lasts = S::lasts(slot);
     const RowRanges ranges(firsts, lasts, groupRow, warpgroupRows);
     // The blocks of columns that some row of the warpgroup sees.
@@ -425,15 +436,14 @@ NANO_DEVICE void computeTiles(const Operands &x) {
       return softmax.apply(scores, scales, factor);
     };
     float scales[1][2];
-    if (from > 0)
-      drain();
+    drainBefore(passed + from);
     for (int tile = 0; tile < from; ++tile)
       skip(passed + tile);
     mma::Softmax<1> fresh;
     waitColumn<S, Tiles>(0, passed + from);
     if (isPending) {
       waitColumn<S, Tiles>(1, pendingColumn);
-      startScores(slot, passed + from);
+      startScores(i, passed + from);
       startSums(pendingColumn, isPendingFirst);
       warpgroupWait<1>();
       warpgroupRegisters(flat(scores));
@@ -441,7 +451,7 @@ NANO_DEVICE void computeTiles(const Operands &x) {
       weigh(fresh, from, scales);
       finish();
     } else {
-      startScores(slot, passed + from);
+      startScores(i, passed + from);
       warpgroupWait<0>();
       warpgroupRegisters(flat(scores));
       releaseColumn<S, Tiles>(0, passed + from);
@@ -454,7 +464,7 @@ NANO_DEVICE void computeTiles(const Operands &x) {
       const int column = passed + tile;
       waitColumn<S, Tiles>(0, column);
       waitColumn<S, Tiles>(1, column - 1);
-      startScores(slot, column);
+      startScores(i, column);
       startSums(column - 1, tile == from + 1);
       warpgroupWait<1>();
       warpgroupRegisters(flat(scores));
@@ -469,10 +479,9 @@ NANO_DEVICE void computeTiles(const Operands &x) {
     }
     isPending = true;
     isPendingFirst = from == to;
-    pendingSlot = slot;
+    pendingTile = i;
     pendingColumn = passed + to;
-    if (to + 1 < count)
-      drain();
+    drainBefore(passed + count);
     for (int tile = to + 1; tile < count; ++tile)
       skip(passed + tile);
   }
