@@ -370,7 +370,7 @@ NANO_DEVICE void computeTiles(const Operands &x) {
     releaseColumn<S, Tiles>(1, pendingColumn);
     const int slot = pendingTile % slots, warpRow = warpRowOf(pendingTile);
     const QueryTile tile = S::tile(slot);
-    mma::finish(sums, softmax, factor, lane, x, tile.begin + warpRow, tile.end, tile.head);
+    mma::finish(sums, softmax, lane, x, tile.begin + warpRow, tile.end, tile.head);
     barrierSync(1 + group, warpgroupThreads); // all warps have read the queries
     mma::storeTile<valueSize, rows, Operands::yPlaces>(sums, lane, S::queries(slot), warpRow, x.y,
                                                        tile.head, tile.begin, tile.end);
@@ -416,8 +416,8 @@ NANO_DEVICE void computeTiles(const Operands &x) {
     // The blocks of columns that some row of the warpgroup sees.
     const int from = larger(ranges.firstOfFirst - firstKey, 0) / columns,
               to = (ranges.lastOfLast - firstKey) / columns;
-    auto weigh = [&, head = head, begin = begin,
-                  firstKey = firstKey](mma::Softmax<1> &softmax, int tile, float (&scales)[1][2]) {
+    // Scores as the softmax takes them: −∞ of keys that are not seen.
+    auto prepare = [&, head = head, begin = begin, firstKey = firstKey](int tile) {
       const int key = firstKey + tile * columns;
       if constexpr (mma::scoresInLog2<A>)
         mma::forElements(scores, lane, [&](float &s, Place at) {
@@ -433,13 +433,10 @@ NANO_DEVICE void computeTiles(const Operands &x) {
                              lasts[warpRow + lane.group + 8] - key};
         mma::hideUnseen(scores, lane, first, last);
       }
-      return softmax.apply(scores, scales, factor);
     };
-    float scales[1][2];
     drainBefore(passed + from);
     for (int tile = 0; tile < from; ++tile)
       skip(passed + tile);
-    mma::Softmax<1> fresh;
     waitColumn<S, Tiles>(0, passed + from);
     if (isPending) {
       waitColumn<S, Tiles>(1, pendingColumn);
@@ -448,16 +445,18 @@ NANO_DEVICE void computeTiles(const Operands &x) {
       warpgroupWait<1>();
       warpgroupRegisters(flat(scores));
       releaseColumn<S, Tiles>(0, passed + from);
-      weigh(fresh, from, scales);
+      prepare(from);
+      const auto first = mma::Softmax<1>::first(scores, factor);
       finish();
+      softmax = first;
     } else {
       startScores(i, passed + from);
       warpgroupWait<0>();
       warpgroupRegisters(flat(scores));
       releaseColumn<S, Tiles>(0, passed + from);
-      weigh(fresh, from, scales);
+      prepare(from);
+      softmax = mma::Softmax<1>::first(scores, factor);
     }
-    softmax = fresh;
     hopper::pack(weights, scores);
 #pragma unroll 1
     for (int tile = from + 1; tile <= to; ++tile) {
@@ -469,7 +468,9 @@ NANO_DEVICE void computeTiles(const Operands &x) {
       warpgroupWait<1>();
       warpgroupRegisters(flat(scores));
       releaseColumn<S, Tiles>(0, column);
-      const bool grown = weigh(softmax, tile, scales);
+      prepare(tile);
+      float scales[1][2];
+      const bool grown = softmax.apply(scores, scales, factor);
       warpgroupWait<0>();
       warpgroupRegisters(flat(sums));
       releaseColumn<S, Tiles>(1, column - 1);

@@ -135,72 +135,106 @@ NANO_DEVICE void hideUnseen(float (&scores)[1][columnTiles][4], const Lane &lane
   }
 }
 
-/// The online softmax of a warp's rows. Scores are multiplied by `factor` before the power of two
-/// is taken; maxima are those of the scores before.
+/// The online softmax of a warp's rows. An exponent of two is a score times a factor.
 template <int rowTiles> struct Softmax {
-  float maxima[rowTiles][2], sums[rowTiles][2]; ///< sums: of this lane's columns
+  float maxima[rowTiles][2], sums[rowTiles][2]; ///< maxima: exponents; sums: of this lane's columns
 
-  NANO_DEVICE Softmax() {
+  /// The first scores become weights 2^(factor·score − maximum). A row that sees no key has weights
+  /// of 0, and −∞ for a maximum.
+  template <int columnTiles>
+  static NANO_DEVICE Softmax first(float (&scores)[rowTiles][columnTiles][4], float factor) {
+    Softmax result;
 #pragma unroll
     for (int i = 0; i < 2 * rowTiles; ++i) {
-      maxima[i / 2][i % 2] = -infinity;
-      sums[i / 2][i % 2] = 0;
+      const int r = i / 2, half = i % 2;
+      result.maxima[r][half] = largest(scores, r, half) * factor;
+      result.sums[r][half] = 0;
+      result.subtract(scores, r, half, factor);
+      result.weigh(scores, r, half);
     }
+    return result;
   }
 
-  /// Scores become weights 2^(factor·(score − maximum)). The maximum that is subtracted is the
-  /// largest score up to a factor of 2⁸ in the weights; only when it has grown, which the result
-  /// tells, must what was made with earlier weights be multiplied by `scales`.
+  /// Further scores become weights. The maximum is the largest exponent, but for at most 8: only
+  /// when one is larger by more, which the result tells, must what was made with earlier weights be
+  /// multiplied by `scales`.
   template <int columnTiles>
   NANO_DEVICE bool apply(float (&scores)[rowTiles][columnTiles][4], float (&scales)[rowTiles][2],
                          float factor) {
+    // What is above 8 is so as an integer, too, of which one instruction compares three.
+    constexpr int32_t eight = bitCast<int32_t>(8.0f);
     bool grows = false;
 #pragma unroll
     for (int i = 0; i < 2 * rowTiles; ++i) {
       const int r = i / 2, half = i % 2;
-      float m = scores[r][0][2 * half];
+      subtract(scores, r, half, factor);
+      int32_t largest = eight;
 #pragma unroll
       for (int c = 0; c < columnTiles; ++c)
-        m = max(m, max(scores[r][c][2 * half], scores[r][c][2 * half + 1]));
-      m = max(m, shuffleXor(m, 1));
-      scales[r][half] = m = max(m, shuffleXor(m, 2));
-      grows |= (m - maxima[r][half]) * factor > 8;
+        largest = larger(larger(largest, bitCast<int32_t>(scores[r][c][2 * half])),
+                         bitCast<int32_t>(scores[r][c][2 * half + 1]));
+      grows |= (largest > eight) | (maxima[r][half] == -infinity);
     }
     grows = anyLane(grows);
     if (grows) {
 #pragma unroll
       for (int i = 0; i < 2 * rowTiles; ++i) {
         const int r = i / 2, half = i % 2;
-        const float largest = scales[r][half];
-        const bool larger = largest > maxima[r][half];
-        const float scale = larger ? approximateExp2((maxima[r][half] - largest) * factor) : 1;
-        maxima[r][half] = larger ? largest : maxima[r][half];
-        sums[r][half] *= scale;
-        scales[r][half] = scale;
+        const bool isFirst = maxima[r][half] == -infinity;
+        const float m = largest(scores, r, half), before = isFirst ? 0 : maxima[r][half];
+        const bool isLarger = isFirst ? m > -infinity : m > 0;
+        const float after = isLarger ? before + m : before, shift = after - before;
+        maxima[r][half] = isLarger ? after : maxima[r][half];
+        scales[r][half] = approximateExp2(-shift);
+        sums[r][half] *= scales[r][half];
+        forRow(scores, r, half, [&](float &s) { s -= shift; });
       }
     }
 #pragma unroll
-    for (int i = 0; i < 2 * rowTiles; ++i) {
-      const int r = i / 2, half = i % 2;
-      // A row that has seen no key yet has weights of 0.
-      const float m = maxima[r][half] == -infinity ? 0 : maxima[r][half] * factor;
-      float sum = 0;
-#pragma unroll
-      for (int c = 0; c < columnTiles; ++c)
-#pragma unroll
-        for (int j = 2 * half; j < 2 * half + 2; ++j)
-          sum += scores[r][c][j] = approximateExp2(fma(scores[r][c][j], factor, -m));
-      sums[r][half] += sum;
-    }
+    for (int i = 0; i < 2 * rowTiles; ++i)
+      weigh(scores, i / 2, i % 2);
     return grows;
+  }
+
+private:
+  /// body(element) for this lane's elements of row 16·r + 8·half + group.
+  template <int columnTiles, class Body>
+  static NANO_DEVICE void forRow(float (&scores)[rowTiles][columnTiles][4], int r, int half,
+                                 Body body) {
+#pragma unroll
+    for (int c = 0; c < columnTiles; ++c)
+#pragma unroll
+      for (int j = 2 * half; j < 2 * half + 2; ++j)
+        body(scores[r][c][j]);
+  }
+  /// The largest number of a row.
+  template <int columnTiles>
+  static NANO_DEVICE float largest(float (&scores)[rowTiles][columnTiles][4], int r, int half) {
+    float m = -infinity;
+    forRow(scores, r, half, [&](float &s) { m = max(m, s); });
+    m = max(m, shuffleXor(m, 1));
+    return max(m, shuffleXor(m, 2));
+  }
+  /// Scores become exponents less the maximum.
+  template <int columnTiles>
+  NANO_DEVICE void subtract(float (&scores)[rowTiles][columnTiles][4], int r, int half,
+                            float factor) {
+    const float m = maxima[r][half] == -infinity ? 0 : maxima[r][half];
+    forRow(scores, r, half, [&](float &s) { s = fma(s, factor, -m); });
+  }
+  /// Exponents become weights, which are added to the sums.
+  template <int columnTiles>
+  NANO_DEVICE void weigh(float (&scores)[rowTiles][columnTiles][4], int r, int half) {
+    float sum = 0;
+    forRow(scores, r, half, [&](float &s) { sum += s = approximateExp2(s); });
+    sums[r][half] += sum;
   }
 };
 
 /// Divides the sums of the rows first + … of queries by those of their weights; writes lse.
 template <int rowTiles, int columnTiles, class Operands>
 NANO_DEVICE void finish(float (&sums)[rowTiles][columnTiles][4], const Softmax<rowTiles> &softmax,
-                        float factor, const Lane &lane, const Operands &x, int first, int end,
-                        int head) {
+                        const Lane &lane, const Operands &x, int first, int end, int head) {
   float inverses[rowTiles][2];
 #pragma unroll
   for (int i = 0; i < 2 * rowTiles; ++i) {
@@ -213,7 +247,7 @@ NANO_DEVICE void finish(float (&sums)[rowTiles][columnTiles][4], const Softmax<r
     if (lane.pair == 0 && query < end)
 #pragma unroll
       for (int place = 0; place < Operands::lsePlaces; ++place)
-        *x.lse[place].row(query, head) = (softmax.maxima[r][half] * factor + log2(sum)) * ln2;
+        *x.lse[place].row(query, head) = (softmax.maxima[r][half] + log2(sum)) * ln2;
   }
   rescale(sums, inverses);
 }
