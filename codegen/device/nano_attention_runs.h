@@ -1,5 +1,5 @@
 // The forward pass of attention on Hopper's tensor cores by one block for each multiprocessor: one
-// warpgroup copies, two or three compute with 64 rows each. Copies of a tile go on while the tiles
+// warpgroup copies, two to four compute with 64 rows each. Copies of a tile go on while the tiles
 // before it are computed and stored, and its first scores are made beside the last products of the
 // tile before it. Included by nano_attention.h.
 #pragma once
@@ -21,13 +21,14 @@ using mma::Tile;
 /// Registers of a thread that copies and of one that computes: together as many as all threads have
 /// when a kernel of so many begins.
 template <class Tiles>
-constexpr int copyRegisters = Tiles::groups == 3 ? 32
-                              : Tiles::isBulk    ? 24
-                                                 : 56;
+constexpr int copyRegisters = Tiles::groups > 2 ? 32
+                              : Tiles::isBulk   ? 24
+                                                : 56;
 template <class Tiles>
-constexpr int computeRegisters = Tiles::groups == 3 ? 160
-                                 : Tiles::isBulk    ? 240
-                                                    : 224;
+constexpr int computeRegisters = Tiles::groups == 4   ? 112
+                                 : Tiles::groups == 3 ? 160
+                                 : Tiles::isBulk      ? 240
+                                                      : 224;
 
 /// The warp has finished reading what the barrier is for.
 NANO_DEVICE void release(Mbarrier &empty) {

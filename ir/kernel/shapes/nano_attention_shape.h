@@ -144,18 +144,21 @@ struct AttentionTileChoice {
   using Runs = typename AttentionEither<
       candidate == 0, Rule,
       typename AttentionEither<candidate == 1, OneSlot, OtherColumns>::Type>::Type;
-  /// With tensor maps: as many stages as there is memory for, up to four, and at least two, for
-  /// which the largest heads leave one slot of queries. The rows of three warpgroups where their
-  /// sums are few and no score function takes registers.
-  static constexpr int bulkGroups = both == 128 && !hasScore ? 3 : 2,
-                       bulkColumns = larger <= 128 ? 128 : 64;
+  /// With tensor maps: as many stages as there is memory for, up to four of 128 columns or eight of
+  /// 64, and at least two, for which the largest heads leave one slot of queries. The rows of four
+  /// warpgroups where their sums are few and no score function takes registers, with blocks of 64
+  /// columns, whose scores are as few.
+  static constexpr int bulkGroups = both == 128 && !hasScore ? 4 : 2,
+                       bulkColumns = larger <= 128 && bulkGroups < 4 ? 128 : 64,
+                       bulkMost = 512 / bulkColumns;
   template <int count>
   static constexpr int bulkFitting =
       (attentionSharedBytes -
        HopperRuns<bulkColumns, 0, count, bulkGroups, true>::sharedBytes(keySize, valueSize)) /
       (2 * bulkColumns * both + 32);
   static constexpr int bulkSlots = bulkFitting<2> < 2 ? 1 : 2,
-                       bulkStages = bulkFitting<bulkSlots> < 4 ? bulkFitting<bulkSlots> : 4;
+                       bulkStages =
+                           bulkFitting<bulkSlots> < bulkMost ? bulkFitting<bulkSlots> : bulkMost;
   using Bulk = HopperRuns<bulkColumns, bulkStages, bulkSlots, bulkGroups, true>;
   /// Of the gradients: likewise, in blocks of 32 columns where two of 64 are too large.
   template <int columns>

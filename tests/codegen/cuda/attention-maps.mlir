@@ -7,12 +7,12 @@
 // IR:         step.fill %[[TICKETS]]
 // IR:         step.launch @attention_{{.*}}%[[TICKETS]]) {iterations = array<i64: 2>}
 // IR:       kernel.func @attention_{{.*}}instantiates = #kernel.attention<{{.*}}tickets = 6>
-// IR-SAME:    tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 128, rows = 128, row_bytes = 768, box_columns = 64, box_rows = 192, swizzle_bytes = 128>,
-// IR-SAME:                   #kernel.tensor_map<buffer = 1, columns = 128, rows = 128, row_bytes = 256, box_columns = 64, box_rows = 128, swizzle_bytes = 128>,
+// IR-SAME:    tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 128, rows = 128, row_bytes = 768, box_columns = 64, box_rows = 256, swizzle_bytes = 128>,
+// IR-SAME:                   #kernel.tensor_map<buffer = 1, columns = 128, rows = 128, row_bytes = 256, box_columns = 64, box_rows = 64, swizzle_bytes = 128>,
 // IR-SAME:                   #kernel.tensor_map<buffer = 1,
 // CHECK-LABEL: // attention
 // CHECK:         static constexpr bool hasMaps = true;
-// CHECK:       __launch_bounds__(512
+// CHECK:       __launch_bounds__(640
 // CHECK:           const __grid_constant__ nano::TensorMaps<3> maps
 // CHECK:         x.tickets = tickets;
 // CHECK-NEXT:    x.maps = maps.map;

@@ -54,6 +54,8 @@ const Choice bulkTiles = choiceOf<HopperRuns<64, 2, 2, 2, true>, FewColumns>(
     "HopperRuns<64, 2, 2, 2, true>", "HopperTiles<64, 2>", 128, 64);
 const Choice threeGroups = choiceOf<HopperRuns<128, 3, 2, 3, true>, FewColumns>(
     "HopperRuns<128, 3, 2, 3, true>", "HopperTiles<64, 2>", 192, 128);
+const Choice fourGroups = choiceOf<HopperRuns<64, 2, 2, 4, true>, FewColumns>(
+    "HopperRuns<64, 2, 2, 4, true>", "HopperTiles<64, 2>", 256, 64);
 
 const Choice chain = {.inChain = true};
 

@@ -79,6 +79,7 @@ TEST(AttentionTemplate, MapsOtherTiles) {
   checkMasks({.tokens = 290, .size = 64, .tiles = bulkTiles, .hasMaps = true}, 95);
   checkMasks({.tokens = 461, .size = 64, .packed = true, .tiles = threeGroups, .hasMaps = true},
              96);
+  checkMasks({.tokens = 541, .heads = 2, .size = 64, .tiles = fourGroups, .hasMaps = true}, 103);
 }
 TEST(AttentionTemplate, MapsValuesOfAnotherSize) {
   checkWindow({.tokens = 150, .size = 64, .packed = true, .valueSize = 128, .hasMaps = true}, 97);
@@ -255,6 +256,27 @@ TEST(AttentionTemplate, ElementsApart) {
   checkMasks({.tokens = 50, .size = 64, .spread = true}, 12);
 }
 
+/// Scores of later keys are larger, up to where earlier weights vanish, or smaller: all below zero,
+/// larger by less and by more than what a maximum may be exceeded by.
+TEST(AttentionTemplate, ScoresThatGrow) {
+  const double first[] = {-640, -704, -224, 40, 44, 52, 416, 52};
+  for (const Choice &tiles : {Choice{}, fewStages, bulkTiles, threeGroups}) {
+    Case c = {.tokens = 510, .size = 64, .tiles = tiles, .hasMaps = tiles.boxKeys > 0};
+    std::mt19937_64 random(17);
+    AttentionProblem p = problemOf(c, random);
+    for (int t = 0; t < c.tokens; ++t) {
+      p.q[p.place(t, 0, 0)] = 4;
+      p.k[p.keyPlace(t, 0, 0)] = first[t / 64];
+    }
+    causalRanges(p, 0, 1000, 1, random);
+    AttentionKernels kernels(c);
+    kernels.upload(p);
+    kernels.runForward(1);
+    const AttentionResult expected = attentionReference(p);
+    EXPECT_LE(largestError(kernels.y.values(), expected.y), 6e-3);
+    EXPECT_LE(largestError(kernels.lse.values(), expected.lse), 2e-5);
+  }
+}
 /// Keys outside the ranges of a block are not read: NaN in them reaches nothing, and keys that
 /// nobody sees have gradients of 0.
 TEST(AttentionTemplate, UnseenKeysReachNothing) {

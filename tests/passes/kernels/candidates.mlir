@@ -78,7 +78,7 @@ step.program @others {
 }
 
 // Other tiles.
-// CHECK:         step.launch @[[RULE:attention_[0-9a-f]+]]({{.*}}) {candidates = [@[[ONE:attention_[0-9a-f]+]], @[[TWO:attention_[0-9a-f]+]]], iterations = array<i64: 4>}
+// CHECK:         step.launch @[[RULE:attention_[0-9a-f]+]]({{.*}}) {candidates = [@[[ONE:attention_[0-9a-f]+]], @[[TWO:attention_[0-9a-f]+]]], iterations = array<i64: 2>}
 step.program @attention {
   %q = step.buffer "q" : memref<256x2x64xbf16>
   %f = step.buffer "first" : memref<256xi32>
