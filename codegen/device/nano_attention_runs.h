@@ -22,12 +22,12 @@ using mma::Tile;
 /// when a kernel of so many begins.
 template <class Tiles>
 constexpr int copyRegisters = Tiles::groups > 2 ? 32
-                              : Tiles::isBulk   ? 24
+                              : Tiles::isBulk   ? 40
                                                 : 56;
 template <class Tiles>
 constexpr int computeRegisters = Tiles::groups == 4   ? 112
                                  : Tiles::groups == 3 ? 160
-                                 : Tiles::isBulk      ? 240
+                                 : Tiles::isBulk      ? 232
                                                       : 224;
 
 /// The warp has finished reading what the barrier is for.
