@@ -38,11 +38,15 @@ static Value computedBefore(step::TaskOp task, Value argument) {
 }
 
 RowsOfQueries rowsOfQueries(step::TaskOp task) {
-  auto grad = dyn_cast<graph::AttentionGradOp>(task.getBody().front().front());
-  if (!grad)
-    return {};
-  const Value first = computedBefore(task, grad.getFirst()),
-              last = computedBefore(task, grad.getLast());
+  Operation &op = task.getBody().front().front();
+  Value first, last;
+  if (auto attention = dyn_cast<graph::AttentionOp>(op)) {
+    first = computedBefore(task, attention.getFirst());
+    last = computedBefore(task, attention.getLast());
+  } else if (auto grad = dyn_cast<graph::AttentionGradOp>(op)) {
+    first = computedBefore(task, grad.getFirst());
+    last = computedBefore(task, grad.getLast());
+  }
   auto begin = first ? first.getDefiningOp<graph::MulOp>() : graph::MulOp();
   auto number = begin ? begin->getOperand(0).getDefiningOp<graph::DivOp>() : graph::DivOp();
   if (!number || !number->getOperand(0).getDefiningOp<graph::IotaOp>())

@@ -200,6 +200,8 @@ private:
       all.push_back({buffer("partial", units * sums, b.getF32Type())});
       all.push_back({counts});
     }
+    if (!isGrad)
+      shape.tiles = nano::attentionForwardTiles(shape, rows.tokens);
     const Products products = {inFive, row};
     TemplateCall launch = attention(op, shape, ins, all, products, scale);
     if (launch.sharedBytes > maxSharedBytes)

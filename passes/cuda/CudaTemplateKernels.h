@@ -47,7 +47,7 @@ struct RowsOfQueries {
 
 /// The launches that compute a task, in order, none where no template takes it; buffers that they
 /// share are made at `program`. Launches whose blocks share the work have about one block for each
-/// of so many multiprocessors. `rows`: of attention's gradients. `candidates`: whether
+/// of so many multiprocessors. `rows`: of attention, rowsOfQueries. `candidates`: whether
 /// calls have some. Errors: an operand that is a result too; a head that does not fit in shared
 /// memory; a product that is none of the template's.
 mlir::FailureOr<std::vector<TemplateCall>> templateCalls(step::TaskOp task,
@@ -81,9 +81,9 @@ struct SplitCall {
 std::vector<SplitCall> splitCalls(step::ProgramOp program, const step::KernelTable &kernels,
                                   const machine::Machine &machine);
 
-/// Of a task that is attention's gradients: where its queries' ranges begin with their rows, which
-/// all have so many tokens, `first` is t / row · row of the tokens t, as a task of the same block
-/// computes it, and where they are causal `last` is t.
+/// Of a task that is attention or its gradients: where its queries' ranges begin with their rows,
+/// which all have so many tokens, `first` is t / row · row of the tokens t, as a task of the same
+/// block computes it, and where they are causal `last` is t.
 RowsOfQueries rowsOfQueries(step::TaskOp task);
 
 /// The text that is equal for launches that one kernel can serve (TemplateKernel.cpp).

@@ -144,13 +144,17 @@ struct AttentionTileChoice {
   using Runs = typename AttentionEither<
       candidate == 0, Rule,
       typename AttentionEither<candidate == 1, OneSlot, OtherColumns>::Type>::Type;
-  /// With tensor maps: as many stages as there is memory for, up to four of 128 columns or eight of
-  /// 64, and at least two, for which the largest heads leave one slot of queries. The rows of four
-  /// warpgroups where their sums are few and no score function takes registers, with blocks of 64
-  /// columns, whose scores are as few.
-  static constexpr int bulkGroups = both == 128 && !hasScore ? 4 : 2,
-                       bulkColumns = larger <= 128 && bulkGroups < 4 ? 128 : 64,
-                       bulkMost = 512 / bulkColumns;
+  /// With tensor maps: as many stages as there is memory for, up to five of 128 columns or eight of
+  /// 64, and at least two, for which the largest heads leave one slot of queries. Without a score
+  /// function, which takes registers, blocks of 64 columns leave some for the rows of three
+  /// warpgroups, and of four where sums are few; there three with 128 columns, candidate 3, are
+  /// faster in long rows.
+  static constexpr int bulkGroups = hasScore || larger > 128 || keySize != valueSize ? 2
+                                    : both == 128 && candidate == 0                  ? 4
+                                                                                     : 3,
+                       bulkColumns =
+                           larger <= 128 && (bulkGroups == 2 || candidate == 3) ? 128 : 64,
+                       bulkMost = bulkColumns == 128 ? 5 : 8;
   template <int count>
   static constexpr int bulkFitting =
       (attentionSharedBytes -
@@ -177,7 +181,8 @@ struct AttentionTileChoice {
   /// Candidates, the rule's included.
   static constexpr int forwardCandidates = hasScore || larger > 128 ? 1 : 3,
                        gradCandidates = hasScore || both > 256 ? 1 : 4;
-  using Forward = typename AttentionEither<hasMaps && candidate == 0, Bulk, Runs>::Type;
+  using Forward =
+      typename AttentionEither<hasMaps && (candidate == 0 || candidate == 3), Bulk, Runs>::Type;
 };
 
 /// Of the template with plain multiply-adds: every size of head, any strides, f32 and bf16.

@@ -1,0 +1,57 @@
+// RUN: nano-opt %s -split-input-file -nano-lower-kernels=target=cuda | FileCheck %s
+
+// The forward pass with heads of 64 in rows of 1,024 tokens: four warpgroups, 256 queries and 64 keys at a time.
+// CHECK-LABEL: step.program @short_rows
+// CHECK:         kernel.func @attention_
+// CHECK-NOT:     tiles = 3
+// CHECK-SAME:    box_rows = 256
+// CHECK-SAME:    box_rows = 64
+step.program @short_rows {
+  %q = step.buffer "q" : memref<16384x12x64xbf16>
+  %f = step.buffer "first" : memref<16384xi32>
+  %l = step.buffer "last" : memref<16384xi32>
+  %y = step.buffer "y" : memref<16384x12x64xbf16>
+  %e = step.buffer "lse" : memref<16384x12xf32>
+  step.task ins() outs(%f, %l) : () -> (memref<16384xi32>, memref<16384xi32>) {
+    %0 = nano.iota 0 : tensor<16384xi32>
+    %1 = nano.constant 1024.0 : tensor<16384xi32>
+    %2 = nano.div %0, %1 : tensor<16384xi32>
+    %3 = nano.mul %2, %1 : tensor<16384xi32>
+    nano.yield %3, %0 : tensor<16384xi32>, tensor<16384xi32>
+  }
+  step.task ins(%q, %f, %l) outs(%y, %e) : (memref<16384x12x64xbf16>, memref<16384xi32>, memref<16384xi32>) -> (memref<16384x12x64xbf16>, memref<16384x12xf32>) {
+  ^bb0(%0: tensor<16384x12x64xbf16>, %1: tensor<16384xi32>, %2: tensor<16384xi32>):
+    %r, %s = nano.attention %0, %0, %0, %1, %2 scale 1.200000e-01
+        : (tensor<16384x12x64xbf16>, tensor<16384x12x64xbf16>, tensor<16384x12x64xbf16>, tensor<16384xi32>, tensor<16384xi32>) -> (tensor<16384x12x64xbf16>, tensor<16384x12xf32>)
+    nano.yield %r, %s : tensor<16384x12x64xbf16>, tensor<16384x12xf32>
+  }
+}
+
+// -----
+
+// In rows of 4,096: three, 192 queries and 128 keys.
+// CHECK-LABEL: step.program @long_rows
+// CHECK:         kernel.func @attention_
+// CHECK-SAME:    tiles = 3
+// CHECK-SAME:    box_rows = 192
+// CHECK-SAME:    box_rows = 128
+step.program @long_rows {
+  %q = step.buffer "q" : memref<16384x12x64xbf16>
+  %f = step.buffer "first" : memref<16384xi32>
+  %l = step.buffer "last" : memref<16384xi32>
+  %y = step.buffer "y" : memref<16384x12x64xbf16>
+  %e = step.buffer "lse" : memref<16384x12xf32>
+  step.task ins() outs(%f, %l) : () -> (memref<16384xi32>, memref<16384xi32>) {
+    %0 = nano.iota 0 : tensor<16384xi32>
+    %1 = nano.constant 4096.0 : tensor<16384xi32>
+    %2 = nano.div %0, %1 : tensor<16384xi32>
+    %3 = nano.mul %2, %1 : tensor<16384xi32>
+    nano.yield %3, %0 : tensor<16384xi32>, tensor<16384xi32>
+  }
+  step.task ins(%q, %f, %l) outs(%y, %e) : (memref<16384x12x64xbf16>, memref<16384xi32>, memref<16384xi32>) -> (memref<16384x12x64xbf16>, memref<16384x12xf32>) {
+  ^bb0(%0: tensor<16384x12x64xbf16>, %1: tensor<16384xi32>, %2: tensor<16384xi32>):
+    %r, %s = nano.attention %0, %0, %0, %1, %2 scale 1.200000e-01
+        : (tensor<16384x12x64xbf16>, tensor<16384x12x64xbf16>, tensor<16384x12x64xbf16>, tensor<16384xi32>, tensor<16384xi32>) -> (tensor<16384x12x64xbf16>, tensor<16384x12xf32>)
+    nano.yield %r, %s : tensor<16384x12x64xbf16>, tensor<16384x12xf32>
+  }
+}
