@@ -47,10 +47,11 @@ NANO_DEVICE void transposeWords(const uint32_t (&rows)[16 / sizeof(T)],
 /// column·stride + row of `out`, for the rows < `rowsInside` and columns < `columnsInside` (there
 /// may be more than the tile has rows). A column's first element lies at a multiple of `Alignment`
 /// bytes. Its rows are `Parts` tiles of a TileShape, one below the other, which neighbouring warps
-/// write. All threads of the block call it, once the tile is written by all.
-template <class T, int Rows, int Stride, int Threads, int Alignment, int Parts = 1>
+/// write. All threads of the block call it, once the tile is written by all; where there is less to
+/// do than they could, those from `First` on do it. The tile begins at element `place` of `tile`.
+template <class T, int Rows, int Stride, int Threads, int Alignment, int Parts = 1, int First = 0>
 NANO_DEVICE void storeColumns(const T *tile, T *out, int64_t at, int64_t stride, int64_t rowsInside,
-                              int64_t columnsInside) {
+                              int64_t columnsInside, int64_t place = 0) {
   using Shape = TileShape<T, Rows / Parts>;
   constexpr int each = Shape::each, lanes = Shape::lanes, partRows = Rows / Parts;
   static_assert(Stride * int(sizeof(T)) % 128 == 0);
@@ -58,16 +59,17 @@ NANO_DEVICE void storeColumns(const T *tile, T *out, int64_t at, int64_t stride,
   const int columns = columnsInside < Stride ? int(columnsInside) : Stride;
   const bool isWhole = rows == Rows && columns % each == 0;
   const int count = (columns + Shape::unit - 1) / Shape::unit * 32 * Parts;
+  const int thread = First == 0 ? int(threadIdx.x) : (int(threadIdx.x) + Threads - First) % Threads;
 #pragma unroll 2
   for (int turn = 0; turn < (count + Threads - 1) / Threads; ++turn) {
-    const int i = turn * Threads + int(threadIdx.x);
+    const int i = turn * Threads + thread;
     // Neighbours write a column side by side.
     const int word = i / (32 * Parts) * Shape::width + i % 32 / Shape::groups;
     const int group = i % Shape::groups;
     const int row = i / 32 % Parts * partRows + group * lanes, column = word * each;
     if ((count % Threads != 0 && i >= count) || column >= columns || row >= rows)
       continue;
-    const T *from = tile + row * Stride + (word ^ group * Shape::width) * each;
+    const T *from = tile + place + row * Stride + (word ^ group * Shape::width) * each;
     T *to = out + (at + column * stride + row);
     if (isWhole || (row + lanes <= rows && column + each <= columns)) {
       uint32_t words[lanes];

@@ -266,7 +266,8 @@ private:
     if (failed(rows))
       return failure();
     Value inside = tiles->isWhole ? v.index(tiles->rows) : v.sub(frame.end, frame.begin);
-    storeTiles(*tiles, {frame.begin, 0}, e.constant(0), inside, v.index(form.columns));
+    storeTiles(*tiles, {frame.begin, 0}, e.constant(0), inside, v.index(form.columns),
+               e.constant(0));
     return success();
   }
 
@@ -536,7 +537,7 @@ private:
       storeRegister(sum, memory, vector.slot);
     }
     if (tiles)
-      placeInTiles(*tiles, tileRow, vector.digit.coordinate.at);
+      placeInTiles(*tiles, tileRow, vector.digit.coordinate.at, e.constant(0));
     if (failed(storeOutputs(pass.outputs, position)))
       return failure();
     for (auto [value, computed] : llvm::zip(pass.kept, *kept)) {

@@ -74,28 +74,36 @@ StringRef CudaThreadCode::deviceName(Type element) {
 void CudaThreadCode::openTiles(const CudaTiles &tiles) {
   for (const CudaTiles::Output &output : tiles.outputs) {
     Type element = elementOf(output, frame);
-    e.tiles[output.index].memory = named(
-        "gathered", [&] { return frame.allocate(tiles.rows * tiles.strideOf(element), element); });
+    e.tiles[output.index].memory = named("gathered", [&] {
+      return frame.allocate(tiles.buffers * tiles.rows * tiles.strideOf(element), element);
+    });
   }
 }
 
-void CudaThreadCode::placeInTiles(const CudaTiles &tiles, Index row, Index column) {
+/// Where a buffer begins in the memory of an output.
+static Index beginOf(RowEvaluator &e, const CudaTiles &tiles, Type element, Index buffer) {
+  return e.mul(buffer, tiles.rows * tiles.strideOf(element));
+}
+
+void CudaThreadCode::placeInTiles(const CudaTiles &tiles, Index row, Index column, Index buffer) {
   for (const CudaTiles::Output &output : tiles.outputs) {
     Type element = elementOf(output, frame);
     int64_t access = CudaTiles::rowsOfAccess(element);
     Index turned =
         e.mul(e.rem(e.div(row, access), tiles.partRows(element) / access), tiles.unitOf(element));
+    Index begin = e.mul(row, tiles.strideOf(element));
+    if (tiles.buffers > 1)
+      begin = e.add(beginOf(e, tiles, element, buffer), begin);
     e.moveTo(e.depth());
     Value place = arith::XOrIOp::create(v.b, v.loc, column.value, turned.value);
-    e.tiles[output.index].at =
-        named("place", [&] { return v.add(e.mul(row, tiles.strideOf(element)).value, place); });
+    e.tiles[output.index].at = named("place", [&] { return v.add(begin.value, place); });
   }
 }
 
 void CudaThreadCode::storeTiles(const CudaTiles &tiles, Index firstRow, Index firstColumn,
-                                Value rows, Value columns) {
+                                Value rows, Value columns, Index buffer) {
   called("", "syncBlock", Type(), {});
-  for (const CudaTiles::Output &output : tiles.outputs) {
+  for (auto [job, output] : llvm::enumerate(tiles.outputs)) {
     Type element = elementOf(output, frame);
     Index at = firstRow;
     if (output.matrixRows)
@@ -103,14 +111,25 @@ void CudaThreadCode::storeTiles(const CudaTiles &tiles, Index firstRow, Index fi
                  e.rem(firstRow, output.matrixRows));
     at = e.add(e.mul(firstColumn, output.stride), at);
     const int64_t count = tiles.rows / tiles.partRows(element);
-    const std::string parts = count == 1 ? "" : ", " + std::to_string(count);
+    const int64_t first = tiles.firstThread(int64_t(job));
+    const bool isAlone = tiles.jobs == 1 && tiles.buffers == 1;
+    std::string parts = count == 1 && isAlone ? "" : ", " + std::to_string(count);
+    SmallVector<Value> operands{e.tiles[output.index].memory,
+                                frame.flat(frame.output(output.index)),
+                                at.value,
+                                v.index(output.stride),
+                                rows,
+                                columns};
+    if (!isAlone) {
+      parts += ", " + std::to_string(first);
+      operands.push_back(tiles.buffers > 1 ? beginOf(e, tiles, element, buffer).value : v.index(0));
+    }
+    e.moveTo(e.depth());
     called("",
            "storeColumns<" + deviceName(element) + ", " + Twine(tiles.rows) + ", " +
                Twine(tiles.strideOf(element)) + ", " + Twine(frame.threads) + ", " +
                Twine(output.alignment) + parts + ">",
-           Type(),
-           {e.tiles[output.index].memory, frame.flat(frame.output(output.index)), at.value,
-            v.index(output.stride), rows, columns});
+           Type(), operands);
   }
 }
 

@@ -46,12 +46,12 @@ protected:
   /// Shared memory for the rows of `tiles` outputs, which are stored there from now on.
   void openTiles(const CudaTiles &tiles);
   /// The element or vector at hand is that of `row`, counted from the block's first, at `column`,
-  /// counted from the first one gathered.
-  void placeInTiles(const CudaTiles &tiles, Index row, Index column);
+  /// counted from the first one gathered. `buffer`: which of the tiles it is.
+  void placeInTiles(const CudaTiles &tiles, Index row, Index column, Index buffer);
   /// What all threads have gathered, to memory: rows from `firstRow` on, of which `rows` or more
   /// are gathered, at columns from `firstColumn` on; likewise `columns`.
   void storeTiles(const CudaTiles &tiles, Index firstRow, Index firstColumn, mlir::Value rows,
-                  mlir::Value columns);
+                  mlir::Value columns, Index buffer);
 };
 
 } // namespace nano::kernels

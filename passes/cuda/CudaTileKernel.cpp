@@ -147,6 +147,9 @@ private:
              [&](Index firstColumn, MutableArrayRef<Value>) { return emitStripTile(firstColumn); });
     if (failed(walked))
       return failure();
+    // Of two buffers the last may be the next strip's first, and sums are read by all threads.
+    if (tiles.buffers > 1 && !columnSums.empty())
+      called("", "syncBlock", Type(), {});
     return overTurns(e.constant(0), turns(), [&](Index turn, Index) {
       return inRow(rowOf(turn), [&](Index row) { return storeRow(turn, row); });
     });
@@ -221,6 +224,8 @@ private:
   /// A strip's tile, whose operands have been read. The next one's are on their way while it is
   /// written.
   LogicalResult emitStripTile(Index firstColumn) {
+    if (tiles.buffers > 1)
+      buffer = named("buffer", [&] { return e.rem(e.div(firstColumn, tiles.columns), 2); });
     for (ColumnSum &sum : columnSums)
       storeRegister(v.splat(identity(sum.reduce)), sum.ofThread, v.index(0));
     const Place place = placeIn(firstColumn);
@@ -228,7 +233,7 @@ private:
     if (failed(compute(e.constant(0), place)))
       return failure();
     for (const ColumnSum &sum : columnSums) {
-      Index at = e.add(e.mul(group, tiles.columns), e.mul(lane, tiles.lanes));
+      Index at = inTileSums(e.add(e.mul(group, tiles.columns), e.mul(lane, tiles.lanes)));
       e.moveTo(e.depth());
       v.store(memref::LoadOp::create(v.b, v.loc, sum.ofThread, v.index(0)), sum.ofTile, at.value);
     }
@@ -242,7 +247,8 @@ private:
     storeTile(firstColumn);
     if (failed(addTile(firstColumn)))
       return failure();
-    called("", "syncBlock", Type(), {});
+    if (tiles.buffers == 1)
+      called("", "syncBlock", Type(), {});
     return success();
   }
 
@@ -260,8 +266,9 @@ private:
       ColumnSum sum;
       sum.reduce = reduce;
       sum.ofThread = named("sums", [&] { return registers(v.b.getF32Type(), 1); });
-      sum.ofTile = named(
-          "tileSums", [&] { return frame.allocate(groups() * tiles.columns, v.b.getF32Type()); });
+      sum.ofTile = named("tileSums", [&] {
+        return frame.allocate(tiles.buffers * groups() * tiles.columns, v.b.getF32Type());
+      });
       sum.ofBlock = named("columnSums", [&] {
         return frame.allocate(llvm::alignTo(form.columns, tiles.columns), v.b.getF32Type());
       });
@@ -269,50 +276,64 @@ private:
     }
   }
 
-  /// So many columns, shared out among the threads.
-  LogicalResult overColumns(int64_t count, llvm::function_ref<LogicalResult(Index at)> body) {
-    return LogicalResult(loop(thread.value, v.index(count), tiles.threads, 0, {},
+  /// A place among a tile's sums, in the present buffer.
+  Index inTileSums(Index at) {
+    return tiles.buffers > 1 ? e.add(e.mul(buffer, groups() * tiles.columns), at) : at;
+  }
+
+  /// So many columns, shared out among the threads from `first` on.
+  LogicalResult overColumns(int64_t count, int64_t first,
+                            llvm::function_ref<LogicalResult(Index at)> body) {
+    Index own = thread;
+    if (first != 0)
+      own = named("worker", [&] {
+        return e.rem(e.add(thread, e.constant(tiles.threads - first)), tiles.threads);
+      });
+    return LogicalResult(loop(own.value, v.index(count), tiles.threads, 0, {},
                               [&](Index at, MutableArrayRef<Value>) { return body(at); }));
   }
 
   /// No sum has a row yet. What is written here is read behind a barrier.
   LogicalResult clearColumnSums() {
-    return overColumns(llvm::alignTo(form.columns, tiles.columns), [&](Index at) {
+    return overColumns(llvm::alignTo(form.columns, tiles.columns), 0, [&](Index at) {
       for (const ColumnSum &sum : columnSums)
         v.store(identity(sum.reduce), sum.ofBlock, at.value);
       return success();
     });
   }
 
-  /// Adds the groups' sums of the tile's columns, in order, to those of the rows before; between
-  /// two barriers.
+  /// Adds the groups' sums of the tile's columns, in order, to those of the rows before; behind a
+  /// barrier.
   LogicalResult addTile(Index firstColumn) {
-    if (columnSums.empty())
-      return success();
-    return overColumns(tiles.columns, [&](Index at) -> LogicalResult {
+    for (auto [i, sum] : llvm::enumerate(columnSums))
+      if (failed(addTileOf(sum, tiles.firstThread(int64_t(tiles.outputs.size() + i)), firstColumn)))
+        return failure();
+    return success();
+  }
+
+  LogicalResult addTileOf(const ColumnSum &sum, int64_t first, Index firstColumn) {
+    return overColumns(tiles.columns, first, [&](Index at) -> LogicalResult {
       Index column = e.add(firstColumn, at);
       e.moveTo(e.depth());
-      for (const ColumnSum &sum : columnSums) {
-        // Several sums at a time: each waits for its last addition.
-        const int64_t chains = groups() % sumsAtOnce == 0 ? sumsAtOnce : 1;
-        SmallVector<Value> parts{v.loadScalar(sum.ofBlock, column.value)};
-        for (int64_t i = 1; i < chains; ++i)
-          parts.push_back(identity(sum.reduce));
-        FailureOr<SmallVector<Value>> all =
-            loop(v.index(0), v.index(groups()), chains, groups() / chains, parts,
-                 [&](Index each, MutableArrayRef<Value> parts) {
-                   for (auto [i, part] : llvm::enumerate(parts)) {
-                     Index place =
-                         e.add(e.mul(e.add(each, e.constant(int64_t(i))), tiles.columns), at);
-                     e.moveTo(e.depth());
-                     part = combine(isSum(sum.reduce), part, v.loadScalar(sum.ofTile, place.value));
-                   }
-                   return success();
-                 });
-        if (failed(all))
-          return failure();
-        v.store(combineAll(isSum(sum.reduce), *all), sum.ofBlock, column.value);
-      }
+      // Several sums at a time: each waits for its last addition.
+      const int64_t chains = groups() % sumsAtOnce == 0 ? sumsAtOnce : 1;
+      SmallVector<Value> parts{v.loadScalar(sum.ofBlock, column.value)};
+      for (int64_t i = 1; i < chains; ++i)
+        parts.push_back(identity(sum.reduce));
+      FailureOr<SmallVector<Value>> all =
+          loop(v.index(0), v.index(groups()), chains, groups() / chains, parts,
+               [&](Index each, MutableArrayRef<Value> parts) {
+                 for (auto [i, part] : llvm::enumerate(parts)) {
+                   Index place = inTileSums(
+                       e.add(e.mul(e.add(each, e.constant(int64_t(i))), tiles.columns), at));
+                   e.moveTo(e.depth());
+                   part = combine(isSum(sum.reduce), part, v.loadScalar(sum.ofTile, place.value));
+                 }
+                 return success();
+               });
+      if (failed(all))
+        return failure();
+      v.store(combineAll(isSum(sum.reduce), *all), sum.ofBlock, column.value);
       return success();
     });
   }
@@ -344,7 +365,7 @@ private:
     Value columns =
         isWide ? v.index(tiles.columns) : v.sub(v.index(form.columns), firstColumn.value);
     Value rows = tiles.isWhole ? v.index(tiles.rows) : v.sub(lastRow, firstRow.value);
-    storeTiles(tiles, firstRow, firstColumn, rows, columns);
+    storeTiles(tiles, firstRow, firstColumn, rows, columns, buffer);
   }
 
   //===- Operands in registers ---------------------------------------------===//
@@ -488,7 +509,7 @@ private:
       e.moveTo(e.depth());
       storeRegister(total, sum.ofThread, v.index(0));
     }
-    placeInTiles(tiles, localRow, local);
+    placeInTiles(tiles, localRow, local, buffer);
     return storeOutputs(tileOutputs, position);
   }
 
@@ -537,6 +558,7 @@ private:
   SmallVector<Value> partials; ///< of each row reduction: a number a turn
   SmallVector<ColumnSum> columnSums;
   Index thread, group, lane, firstRow;
+  Index buffer;  ///< in which the present tile is gathered, where there are two
   Value lastRow; ///< the first one that does not exist
 };
 } // namespace

@@ -212,12 +212,25 @@ private:
     result.rows = std::max(result.rows, result.groups());
     int64_t turns = result.rows / result.groups();
     result.ahead = isStrip ? turns : std::min(result.ahead, turns);
+    if (isStrip)
+      chooseBuffers();
     if (!form.columnReduces.empty())
       result.blocks =
           result.outputs.size() == 1 && form.rows <= result.rows && heldBySums() <= mostHeldBySums
               ? 2
               : 1;
     return isPossible();
+  }
+
+  /// Two tiles where they, and sums of whole rows, leave room for a second block.
+  void chooseBuffers() {
+    const auto sums = int64_t(form.columnReduces.size());
+    result.jobs = int64_t(result.outputs.size()) + sums;
+    int64_t tile = 4 * sums * result.groups() * result.columns;
+    for (const CudaTiles::Output &output : result.outputs)
+      tile += result.rows * result.strideOf(typeOf(output)) * step::elementBytes(typeOf(output));
+    const int64_t beside = 4 * sums * llvm::alignTo(form.columns, result.columns);
+    result.buffers = form.columns > result.columns && beside + 2 * tile <= mostRowBytes ? 2 : 1;
   }
 
   /// Registers of a thread for operands and sums of columns.

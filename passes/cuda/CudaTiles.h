@@ -35,6 +35,10 @@ struct CudaTiles {
   int64_t ahead = 1;     ///< Tile, Strip: rows whose operands a thread reads before it computes
   int64_t blocks = 0;    ///< that a multiprocessor must have registers for; 0: any number
   bool isWhole = false;  ///< every block has all of its rows
+  int64_t buffers = 1;   ///< Strip: tiles that shared memory has room for: with two, threads
+                         ///< compute the next one while others are still at work on the last
+  int64_t jobs = 1;      ///< Strip: what is done with a gathered tile, by threads of its own as far
+                         ///< as they go: each output is written, each sum of columns added up
 
   /// How the task's outputs that lie transposed can be written by its own kernel; nothing when
   /// there are none, or it cannot, and in `why` then what the kernel does that keeps it from that.
@@ -54,6 +58,8 @@ struct CudaTiles {
   /// Tile, Strip: threads of a row, and rows that are computed at a time.
   int64_t group() const { return columns / lanes; }
   int64_t groups() const { return threads / group(); }
+  /// The first thread of a job: of an output, or behind all of these of a sum of columns.
+  int64_t firstThread(int64_t job) const { return job * threads / jobs / 32 * 32; }
   /// Elements from a gathered row to the next: 128 bytes, or a multiple.
   int64_t strideOf(mlir::Type element) const;
   /// Columns that stay side by side in shared memory (nano_tiles.h: TileShape::unit), as many as an

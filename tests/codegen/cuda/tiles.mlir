@@ -92,7 +92,7 @@ step.program @wide {
 
 // A maximum that no element depends on: a block walks over the columns of its 64 rows, and threads
 // keep what they have found in each of their two. The next tile is read while this one is written, with
-// what is one number a column.
+// what is one number a column, and gathered in another buffer.
 // IR-LABEL: step.program @strip
 // IR:         step.launch @max_mul_cast_{{[0-9a-f]+}}({{.*}}) {iterations = array<i64: 128>}
 // IR-NOT:     step.launch
@@ -103,16 +103,18 @@ step.program @wide {
 // CHECK:         c_held[0] = c_value;
 // CHECK:           nano::read<8>(x +
 // CHECK:         for (int at = 0; at < 384; at += 128) {
+// CHECK:           const int64_t [[BUFFER:.*]] = at / 128 % 2 * 8192;
 // CHECK-NOT:         nano::read<8>(c
 // CHECK:             partials[i] =
+// CHECK:             nano::store<8>(gathered + ([[BUFFER]] +
 // CHECK:           const int64_t next = at + 128;
 // CHECK-NEXT:      if (next < 384) {
 // CHECK:             nano::read<8>(c +
 // CHECK:               nano::read<8>(x +
 // CHECK:           nano::syncBlock();
-// CHECK-NEXT:      nano::storeColumns<nano::f8e5m2, 64, 128, 512, 16>(
-// CHECK:           nano::syncBlock();
-// CHECK-NEXT:    }
+// CHECK-NEXT:      nano::storeColumns<nano::f8e5m2, 64, 128, 512, 16, 1, 0>(
+// CHECK-NOT:       nano::syncBlock();
+// CHECK:         }
 // CHECK:           nano::groupMax<16>(partials_value)
 // CHECK-NEXT:      if (lane == 0) {
 // CHECK-NEXT:        m[
@@ -204,7 +206,8 @@ step.program @long {
 // -----
 
 // Sums of columns beside rows of 8 bits that lie transposed: a block goes through the rows of a sum
-// strip by strip, and adds what its groups of threads have of each tile to the sums in shared memory.
+// strip by strip, and adds what its groups of threads have of each tile to the sums in shared memory,
+// by other threads than those that write the tile.
 // IR-LABEL: step.program @columns
 // IR-NEXT:    %x = step.buffer
 // IR:         step.launch @sum_cast_{{[0-9a-f]+}}(%x, %m, %{{.*}})
@@ -214,7 +217,9 @@ step.program @long {
 // CHECK-NEXT:      columnSums[at] = 0.0f;
 // CHECK:         nano::store<8>(tileSums +
 // CHECK:         nano::syncBlock();
-// CHECK:         nano::storeColumns<nano::f8e4m3, 64, 128, 512, 8>(
+// CHECK:         nano::storeColumns<nano::f8e4m3, 64, 128, 512, 8, 1, 0>(
+// CHECK-NEXT:    lastRow - firstRow, 72 - at, 0);
+// CHECK:         for (int64_t at_2 = worker; at_2 < 128; at_2 += 512) {
 // CHECK:         for (int i = 0; i < 32; i += 4) {
 // CHECK:           partial + tileSums[
 // CHECK:         nano::syncBlock();

@@ -15,6 +15,8 @@ struct Tile {
   const char *element; ///< of the device library
   int bytes;           ///< of an element
   int rows, columns, threads, parts = 1;
+  int first = 0; ///< of the threads that write it
+  int place = 0; ///< its first element
 };
 
 /// Writes the first `rows` rows and `columns` columns of a tile to columns that lie `stride`
@@ -25,35 +27,39 @@ void check(const Tile &tile, int rows, int columns, int stride, int alignment) {
   SCOPED_TRACE(element + ", tile of " + number(tile.rows) + " × " + number(tile.columns) +
                ", written " + number(rows) + " × " + number(columns) + ", " + number(alignment) +
                " bytes");
-  const std::string text = "#include \"nano_tiles.h\"\n"
-                           "extern \"C\" __global__ void __launch_bounds__(" +
-                           number(tile.threads) +
-                           ")\n"
-                           "columns(const __grid_constant__ nano::Launch<2, 1> launch) {\n"
-                           "  using T = " +
-                           element +
-                           ";\n"
-                           "  constexpr int rows = " +
-                           number(tile.rows) + ", stride = " + number(tile.columns) +
-                           ", threads = " + number(tile.threads) +
-                           ";\n"
-                           "  using Shape = nano::TileShape<T, rows / " +
-                           number(tile.parts) +
-                           ">;\n"
-                           "  const auto work = launch.find(blockIdx.x, 1);\n"
-                           "  auto *x = work.template pointer<const T>(0);\n"
-                           "  auto *tile = nano::dynamicShared<T>(0);\n"
-                           "  for (int i = int(threadIdx.x); i < rows * stride; i += threads) {\n"
-                           "    const int row = i / stride, column = i % stride;\n"
-                           "    tile[row * stride + (column ^ row / Shape::lanes % Shape::groups * "
-                           "Shape::unit)] = x[i];\n"
-                           "  }\n"
-                           "  nano::syncBlock();\n"
-                           "  nano::storeColumns<T, rows, stride, threads, " +
-                           number(alignment) + ", " + number(tile.parts) +
-                           ">(tile, work.template pointer<T>(1), " +
-                           number(alignment / tile.bytes) + ", " + number(stride) + ", " +
-                           number(rows) + ", " + number(columns) + ");\n}\n";
+  const std::string text =
+      "#include \"nano_tiles.h\"\n"
+      "extern \"C\" __global__ void __launch_bounds__(" +
+      number(tile.threads) +
+      ")\n"
+      "columns(const __grid_constant__ nano::Launch<2, 1> launch) {\n"
+      "  using T = " +
+      element +
+      ";\n"
+      "  constexpr int rows = " +
+      number(tile.rows) + ", stride = " + number(tile.columns) +
+      ", threads = " + number(tile.threads) +
+      ";\n"
+      "  using Shape = nano::TileShape<T, rows / " +
+      number(tile.parts) +
+      ">;\n"
+      "  const auto work = launch.find(blockIdx.x, 1);\n"
+      "  auto *x = work.template pointer<const T>(0);\n"
+      "  auto *tile = nano::dynamicShared<T>(0);\n"
+      "  auto *begin = tile + " +
+      number(tile.place) +
+      ";\n"
+      "  for (int i = int(threadIdx.x); i < rows * stride; i += threads) {\n"
+      "    const int row = i / stride, column = i % stride;\n"
+      "    begin[row * stride + (column ^ row / Shape::lanes % Shape::groups * "
+      "Shape::unit)] = x[i];\n"
+      "  }\n"
+      "  nano::syncBlock();\n"
+      "  nano::storeColumns<T, rows, stride, threads, " +
+      number(alignment) + ", " + number(tile.parts) + ", " + number(tile.first) +
+      ">(tile, work.template pointer<T>(1), " + number(alignment / tile.bytes) + ", " +
+      number(stride) + ", " + number(rows) + ", " + number(columns) + ", " + number(tile.place) +
+      ");\n}\n";
   const size_t count = size_t(tile.rows) * tile.columns;
   const int first = alignment / tile.bytes;
   DeviceBuffer x("x", tile.bytes, count);
@@ -66,8 +72,9 @@ void check(const Tile &tile, int rows, int columns, int stride, int alignment) {
       std::copy_n(&x.bytes[(size_t(row) * tile.columns + column) * tile.bytes], tile.bytes,
                   &expected.bytes[(size_t(column) * stride + row + first) * tile.bytes]);
   TemplateRunner runner(text, {"columns"});
-  ASSERT_EQ(
-      runner.run("columns", {tile.threads, 1, int(count) * tile.bytes}, {{&x}, {&y, true}}, 1), "");
+  ASSERT_EQ(runner.run("columns", {tile.threads, 1, (int(count) + tile.place) * tile.bytes},
+                       {{&x}, {&y, true}}, 1),
+            "");
   EXPECT_TRUE(y.bytes == expected.bytes);
 }
 
@@ -90,4 +97,11 @@ TEST(TilesTemplate, CutOffAndBeyond) {
   check({"float", 4, 32, 32, 64}, 31, 31, 33, 4);
   check({"float", 4, 128, 64, 256, 4}, 70, 61, 72, 16);
   check({"bf16", 2, 128, 64, 256, 2}, 127, 64, 132, 8);
+}
+
+// Threads behind others, of a second tile: what there is to do is less than they are, or more.
+TEST(TilesTemplate, ThreadsOfTheirOwn) {
+  check({"f8e5m2", 1, 64, 128, 512, 1, 160, 64 * 128}, 64, 128, 80, 16);
+  check({"f8e4m3", 1, 256, 128, 256, 1, 128, 256 * 128}, 203, 128, 304, 16);
+  check({"bf16", 2, 128, 64, 256, 2, 224, 128 * 64}, 127, 61, 132, 8);
 }
