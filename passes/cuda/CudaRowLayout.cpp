@@ -45,6 +45,10 @@ constexpr int64_t keptRowThreads = 1024;
 /// more has `otherRegisters` beside them: so many that nothing is spilled.
 constexpr int64_t allRegisters = 1 << 16, manyVectors = 6, manyRegisters = 64, otherRegisters = 80;
 
+/// Registers of a thread for its part of a row, of which twice as many threads would be one block
+/// of a multiprocessor; its shared memory, and what a block takes of it beside its own.
+constexpr int64_t heldAlone = 48, allShared = 227 * 1024, blockBytes = 1024;
+
 /// Threads of a block whose groups add up columns.
 constexpr int64_t columnSumThreads = 512;
 
@@ -267,6 +271,16 @@ void CudaRowLayout::walkRows(step::TaskOp task, const RowForm &form, int64_t hel
 void CudaRowLayout::keepLongRow(const RowForm &form, int64_t blocks) {
   group = threads = keptRowThreads / blocks;
   vectors = llvm::divideCeil(form.columns, group * lanes);
+}
+
+bool CudaRowLayout::gathersInSmallBlocks(step::TaskOp task, const RowForm &form, int64_t gathered) {
+  constexpr int64_t smallBlocks = 3;
+  const int64_t held = widthOf(task, form).held * lanes * vectors / 4;
+  if (!resident || held < heldAlone || threads != smallBlock ||
+      smallBlocks * (gathered + blockBytes) > allShared)
+    return false;
+  blocks = smallBlocks;
+  return true;
 }
 
 int64_t CudaRowLayout::heldBlocks(step::TaskOp task, const RowForm &form) const {

@@ -29,6 +29,10 @@ struct CudaRowLayout {
   /// For a long row that shared memory keeps values of, when that has room for so many blocks.
   void keepLongRow(const RowForm &form, int64_t blocks);
 
+  /// Whether a block that gathers `gathered` bytes of rows keeps its few threads, since of one that
+  /// has more a multiprocessor has registers for one alone; they are then enough for `blocks`.
+  bool gathersInSmallBlocks(step::TaskOp task, const RowForm &form, int64_t gathered);
+
   /// Blocks that a multiprocessor must have registers for, where a thread holds so much of a row
   /// that the compiler, left to itself, would spend most of what it may have; 0 elsewhere.
   int64_t heldBlocks(step::TaskOp task, const RowForm &form) const;

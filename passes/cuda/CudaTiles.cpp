@@ -280,7 +280,14 @@ void CudaTiles::widenBlock(CudaRowLayout &layout, step::TaskOp task, const RowFo
   auto gathers = task.getBody().front().getOps<graph::GatherOp>();
   int64_t loads =
       layout.vectors * (largeInputs(task, form) + std::distance(gathers.begin(), gathers.end()));
-  if (layout.group <= 32 && loads <= mostLoads)
+  if (layout.group > 32 || loads > mostLoads)
+    return;
+  int64_t gathered = 0;
+  for (const Output &output : outputs) {
+    Type element = cast<MemRefType>(task.getOuts()[output.index].getType()).getElementType();
+    gathered += rows * strideOf(element) * step::elementBytes(element);
+  }
+  if (!layout.gathersInSmallBlocks(task, form, gathered))
     layout.threads = std::min(gatheringThreads, std::max<int64_t>(32, rows * layout.group));
 }
 

@@ -317,3 +317,30 @@ step.program @copied {
     nano.yield %a : tensor<40x72xf8E4M3FN>
   }
 }
+
+// -----
+
+// Of a row of three operands a thread holds 48 registers: three blocks of few threads, not one of many.
+// CHECK-LABEL: // sum_mul_add
+// CHECK:         __launch_bounds__(128, 3)
+// CHECK:         for (int at = 0; at < 32; at += 4) {
+// CHECK:         nano::storeColumns<nano::f8e4m3, 32, 1024, 128, 16>(
+step.program @much {
+  %x = step.buffer "x" : memref<128x1024xbf16>
+  %y = step.buffer "y" : memref<128x1024xbf16>
+  %z = step.buffer "z" : memref<128x1024xbf16>
+  %b = step.buffer "t" : memref<1024x128xf8E4M3FN>
+  %t = step.view %b : memref<1024x128xf8E4M3FN> to memref<128x1024xf8E4M3FN, strided<[1, 128]>>
+  step.task ins(%x, %y, %z) outs(%t) : (memref<128x1024xbf16>, memref<128x1024xbf16>, memref<128x1024xbf16>) -> memref<128x1024xf8E4M3FN, strided<[1, 128]>> {
+  ^bb0(%a: tensor<128x1024xbf16>, %c: tensor<128x1024xbf16>, %d: tensor<128x1024xbf16>):
+    %0 = nano.cast %a : tensor<128x1024xbf16> -> tensor<128x1024xf32>
+    %1 = nano.cast %c : tensor<128x1024xbf16> -> tensor<128x1024xf32>
+    %2 = nano.cast %d : tensor<128x1024xbf16> -> tensor<128x1024xf32>
+    %3 = nano.reduce sum %0 dims [1] : tensor<128x1024xf32> -> tensor<128xf32>
+    %4 = nano.broadcast %3 dims [0] : tensor<128xf32> -> tensor<128x1024xf32>
+    %5 = nano.mul %1, %4 : tensor<128x1024xf32>
+    %6 = nano.add %5, %2 : tensor<128x1024xf32>
+    %7 = nano.cast %6 : tensor<128x1024xf32> -> tensor<128x1024xf8E4M3FN>
+    nano.yield %7 : tensor<128x1024xf8E4M3FN>
+  }
+}
