@@ -45,6 +45,8 @@ public:
 
   /// None where no template takes the task.
   FailureOr<std::vector<TemplateCall>> launches() {
+    if (isGatheringCopy(task))
+      return std::vector<TemplateCall>();
     if (isTransposingCopy(task))
       return transpose();
     if (const SmallVector<nano::Product, 2> matmuls = nano::productsOf(body); !matmuls.empty())

@@ -29,6 +29,16 @@ bool isTransposingCopy(step::TaskOp task) {
          ((liesTransposed(in) && liesInRows(out)) || (liesInRows(in) && liesTransposed(out)));
 }
 
+bool isGatheringCopy(step::TaskOp task) {
+  if (!isTransposingCopy(task) || !task.getBody().front().without_terminator().empty())
+    return false;
+  const auto type = cast<MemRefType>(task.getOuts()[0].getType());
+  if (step::elementBytes(type.getElementType()) > 1 || !liesTransposed(type))
+    return false;
+  FailureOr<RowForm> form = RowForm::of(task);
+  return succeeded(form) && CudaTiles::of(task, *form);
+}
+
 step::TaskOp copyTask(OpBuilder &b, Location loc, Value from, Value to, uint64_t stream) {
   auto copy = step::TaskOp::create(b, loc, from, to, stream);
   Block *block =

@@ -8,6 +8,9 @@ namespace nano::kernels {
 /// True for a task that copies a matrix, or a batch of them, between layouts of which one has the
 /// rows contiguous and the other the columns.
 bool isTransposingCopy(step::TaskOp task);
+/// True for one of bytes, from rows to columns, that blocks gather as what they compute: with a
+/// quarter of the accesses to shared memory that the device library's transpose takes.
+bool isGatheringCopy(step::TaskOp task);
 
 /// A task that copies, which `b` inserts.
 step::TaskOp copyTask(mlir::OpBuilder &b, mlir::Location loc, mlir::Value from, mlir::Value to,

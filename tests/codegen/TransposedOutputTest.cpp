@@ -526,7 +526,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"short_rows_of_many", {"max"}, shortRows(64, 28, 7)},
                     Case{"loss", {"sum_sigmoid_log", "sigmoid_exp_select"}, loss},
                     Case{"columns", {"sum"}, columns},
-                    Case{"summed_norm", {"rmsnorm", "transpose"}, summedNorm}),
+                    Case{"summed_norm", {"rmsnorm", "copy"}, summedNorm}),
     testing::PrintToStringParamName());
 
 // One strip to a sum, several, and strips that are cut off; columns that fill the tiles or do not.

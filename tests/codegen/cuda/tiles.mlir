@@ -244,7 +244,7 @@ step.program @columns {
 // IR-LABEL: step.program @columns_of_norm
 // IR:         %[[ROWS:.*]] = step.buffer "rows" : memref<40x72xf8E4M3FN>
 // IR:         step.launch @rmsnorm_{{[0-9a-z_]+}}(%x, %m, %[[ROWS]])
-// IR-NEXT:    step.launch @transpose_{{[0-9a-f]+}}(%[[ROWS]], %{{.*}})
+// IR-NEXT:    step.launch @copy_{{[0-9a-f]+}}(%[[ROWS]], %{{.*}})
 // REMARK: remark: a kernel of its own transposes 40×72: the kernel that makes its operand adds up columns of what it knows of whole rows only, and so has none to gather
 step.program @columns_of_norm {
   %x = step.buffer "x" : memref<40x72xf32>
@@ -288,7 +288,7 @@ step.program @batch {
 // Rows that are read rotated, and too long to be gathered.
 // IR-LABEL: step.program @rotated
 // IR:         step.launch @rotate_cast_{{[0-9a-f]+}}(%x, %[[ROWS:.*]])
-// IR-NEXT:    step.launch @transpose_{{[0-9a-f]+}}(%[[ROWS]], %{{.*}})
+// IR-NEXT:    step.launch @copy_{{[0-9a-f]+}}(%[[ROWS]], %{{.*}})
 // REMARK: remark: a kernel of its own transposes 64×65536: the kernel that makes its operand needs more of a row than a block can gather
 step.program @rotated {
   %x = step.buffer "x" : memref<64x65536xbf16>
@@ -304,9 +304,9 @@ step.program @rotated {
 
 // -----
 
-// A task that only transposes what is in memory.
+// A task that only transposes what is in memory: bytes are gathered like what a kernel computes, other elements by a template.
 // IR-LABEL: step.program @copied
-// IR:         step.launch @transpose_{{[0-9a-f]+}}(%x, %{{.*}})
+// IR:         step.launch @copy_{{[0-9a-f]+}}(%x, %{{.*}})
 // REMARK: remark: a kernel of its own transposes 40×72: its operand was written by rows, for others that read it so
 step.program @copied {
   %x = step.buffer "x" : memref<40x72xf8E4M3FN>
@@ -342,5 +342,19 @@ step.program @much {
     %6 = nano.add %5, %2 : tensor<128x1024xf32>
     %7 = nano.cast %6 : tensor<128x1024xf32> -> tensor<128x1024xf8E4M3FN>
     nano.yield %7 : tensor<128x1024xf8E4M3FN>
+  }
+}
+
+// -----
+
+// IR-LABEL: step.program @wide_copied
+// IR:         step.launch @transpose_{{[0-9a-f]+}}(%x, %{{.*}})
+step.program @wide_copied {
+  %x = step.buffer "x" : memref<40x72xbf16>
+  %b = step.buffer "t" : memref<72x40xbf16>
+  %t = step.view %b : memref<72x40xbf16> to memref<40x72xbf16, strided<[1, 40]>>
+  step.task ins(%x) outs(%t) : (memref<40x72xbf16>) -> memref<40x72xbf16, strided<[1, 40]>> {
+  ^bb0(%a: tensor<40x72xbf16>):
+    nano.yield %a : tensor<40x72xbf16>
   }
 }
