@@ -12,12 +12,12 @@
 // in it and not written out by an earlier one; two groups that read the same large tensor join when
 // neither depends on the other, because it is then read once. A join never adds bytes: the only
 // work that is done twice is that of the cheap ops named above. Where kernels may do both, sums of
-// columns then join the group that reduces along the rows that they read; reductions of short
-// vectors join what computes these and each other; and groups of single
-// numbers join, whose kernels are nothing but launches. Last, where all groups
-// that read another's tensor convert it to one narrower type, that is what is written; and where
-// one group writes for another a tensor that an op or two make from narrower ones, the other
-// computes it again.
+// columns then join the group that reduces along the rows that they read, where that saves more
+// than copies take of what such a kernel cannot write transposed; reductions of short vectors join
+// what computes these and each other; and groups of single numbers join, whose kernels are nothing
+// but launches. Last, where all groups that read another's tensor convert it to one narrower type,
+// that is what is written; and where one group writes for another a tensor that an op or two make
+// from narrower ones, the other computes it again.
 //
 // It runs after the passes that change what is computed. Products, attention, embedding gradients,
 // scans and collectives stay as they are; reshapes, slices and concats stay outside as views,
@@ -294,7 +294,7 @@ private:
     int64_t more = 0;
     for (Value input : all.inputs)
       more += held.inputs.contains(input) ? 0 : bytesOf(input);
-    const int64_t saved = held.bytes() + large.bytes() - all.bytes();
+    const int64_t saved = held.bytes() + large.bytes() - all.bytes() - bytesTurnedApart(rows, sums);
     return more < saved ? saved : 0;
   }
 

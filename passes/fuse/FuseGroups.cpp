@@ -238,6 +238,28 @@ bool Groups::fitsStrips(int64_t a, int64_t b, Space space) {
   return isTurned && 4 * space.columns * sums <= mostStripBytes;
 }
 
+int64_t Groups::bytesTurnedApart(int64_t rows, int64_t sums) {
+  if (fitsStrips(rows, sums, groups[rows].space))
+    return 0;
+  int64_t bytes = 0;
+  for (int64_t id : {rows, sums}) {
+    // Where a group does both already, copies of its rows are transposed.
+    if (groups[id].reduces && groups[id].columnReduces)
+      continue;
+    for (Operation *op : groups[id].ops) {
+      const auto isTranspose = llvm::IsaPred<TransposeOp>;
+      if (!llvm::any_of(op->getUsers(), isTranspose))
+        continue;
+      const bool isReadByRows = llvm::any_of(op->getUsers(), [&](Operation *user) {
+        const int64_t reader = find(user);
+        return !isTranspose(user) && reader != rows && reader != sums;
+      });
+      bytes += bytesOf(op->getResult(0)) * (isReadByRows ? 1 : 2);
+    }
+  }
+  return bytes;
+}
+
 bool Groups::canSumBothWays(int64_t a, int64_t b, Space space) {
   if (fitsStrips(a, b, space))
     return true;
@@ -251,8 +273,8 @@ bool Groups::canSumBothWays(int64_t a, int64_t b, Space space) {
     if (groups[id].columnReduces && groups[id].columnSizes[2] != space.columns)
       return false;
     for (Operation *op : groups[id].ops) {
-      // What is read at other columns, and what lies transposed, takes shared memory.
-      if (isa<RotateOp, PermuteOp>(op) || llvm::any_of(op->getUsers(), llvm::IsaPred<TransposeOp>))
+      // What is read at other columns takes shared memory.
+      if (isa<RotateOp, PermuteOp>(op))
         return false;
       held += isColumnReduce(op) ? 1 : 0;
     }

@@ -60,6 +60,10 @@ protected:
   };
   Large largeOf(llvm::ArrayRef<int64_t> ids);
 
+  /// Bytes that cross memory besides where a kernel of two groups reduces along rows and sums
+  /// columns: it gathers no rows, so that what lies transposed is a copy of what it writes.
+  int64_t bytesTurnedApart(int64_t rows, int64_t sums);
+
   /// How many operands and results a kernel has at most, and a group has.
   static const size_t maxOperands;
   size_t operandsOf(int64_t id);

@@ -71,3 +71,39 @@ nano.program @moved(%x: tensor<8192x768xf32>) -> (tensor<8192xf32>, tensor<768xf
   %c = nano.reduce sum %x dims [0] : tensor<8192x768xf32> -> tensor<768xf32>
   nano.return %s, %c : tensor<8192xf32>, tensor<768xf32>
 }
+
+// -----
+
+// What lies transposed too is then a copy of its own, here of a byte where sums save four; but not where they save no more than the copy
+// takes, which is written and read once more where nothing else reads rows of it.
+// CHECK-LABEL: nano.program @turned
+// CHECK:       %[[ALL:.*]]:4 = nano.fused({{.*}}) : (tensor<8192x768xbf16>, tensor<8192x768xbf16>) -> (tensor<8192x768xbf16>, tensor<8192x768xf8E5M2>, tensor<128x768xf32>, tensor<128x768xf32>) {
+// CHECK-NOT:   nano.fused({{.*}}8192x768
+// CHECK:       nano.transpose %[[ALL]]#1
+nano.program @turned(%dy: tensor<8192x768xbf16>, %x: tensor<8192x768xbf16>) -> (tensor<8192x768xbf16>, tensor<8192x768xf8E5M2>, tensor<768x8192xf8E5M2>, tensor<768xf32>, tensor<768xf32>) {
+  %g = nano.cast %dy : tensor<8192x768xbf16> -> tensor<8192x768xf32>
+  %f = nano.cast %x : tensor<8192x768xbf16> -> tensor<8192x768xf32>
+  %gf = nano.mul %g, %f : tensor<8192x768xf32>
+  %d = nano.reduce sum %gf dims [1] : tensor<8192x768xf32> -> tensor<8192xf32>
+  %db = nano.broadcast %d dims [0] : tensor<8192xf32> -> tensor<8192x768xf32>
+  %e = nano.sub %g, %db : tensor<8192x768xf32>
+  %dx = nano.cast %e : tensor<8192x768xf32> -> tensor<8192x768xbf16>
+  %q = nano.cast %e : tensor<8192x768xf32> -> tensor<8192x768xf8E5M2>
+  %t = nano.transpose %q : tensor<8192x768xf8E5M2> -> tensor<768x8192xf8E5M2>
+  %dw = nano.reduce sum %gf dims [0] : tensor<8192x768xf32> -> tensor<768xf32>
+  %dbias = nano.reduce sum %g dims [0] : tensor<8192x768xf32> -> tensor<768xf32>
+  nano.return %dx, %q, %t, %dw, %dbias : tensor<8192x768xbf16>, tensor<8192x768xf8E5M2>, tensor<768x8192xf8E5M2>, tensor<768xf32>, tensor<768xf32>
+}
+// CHECK-LABEL: nano.program @turned_alone
+// CHECK-DAG:   nano.fused({{.*}}) : (tensor<8192x768xbf16>) -> tensor<8192x768xf8E5M2> {
+// CHECK-DAG:   nano.fused({{.*}}) : (tensor<8192x768xbf16>) -> tensor<128x768xf32> {
+nano.program @turned_alone(%x: tensor<8192x768xbf16>) -> (tensor<768x8192xf8E5M2>, tensor<768xf32>) {
+  %f = nano.cast %x : tensor<8192x768xbf16> -> tensor<8192x768xf32>
+  %s = nano.reduce sum %f dims [1] : tensor<8192x768xf32> -> tensor<8192xf32>
+  %sb = nano.broadcast %s dims [0] : tensor<8192xf32> -> tensor<8192x768xf32>
+  %e = nano.sub %f, %sb : tensor<8192x768xf32>
+  %q = nano.cast %e : tensor<8192x768xf32> -> tensor<8192x768xf8E5M2>
+  %t = nano.transpose %q : tensor<8192x768xf8E5M2> -> tensor<768x8192xf8E5M2>
+  %c = nano.reduce sum %f dims [0] : tensor<8192x768xf32> -> tensor<768xf32>
+  nano.return %t, %c : tensor<768x8192xf8E5M2>, tensor<768xf32>
+}
