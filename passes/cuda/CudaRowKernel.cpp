@@ -3,7 +3,7 @@
 #include "passes/cuda/CudaRowKernel.h"
 #include "ir/graph/ReduceOps.h"
 #include "passes/cuda/CudaKeptRows.h"
-#include "passes/cuda/CudaRowsAhead.h"
+#include "passes/cuda/CudaRowTotals.h"
 #include "passes/cuda/EarlySums.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -26,12 +26,12 @@ constexpr int64_t branchingTogether = 4;
 /// arithmetic of the first, and those of more rows need more registers than there are.
 constexpr int64_t addedRowsUnroll = 2;
 
-class CudaRowKernel : CudaRowsAhead {
+class CudaRowKernel : CudaRowTotals {
 public:
   /// `tiles`: how outputs that lie transposed are gathered, null when there are none.
   CudaRowKernel(KernelFrame &frame, const RowForm &form, const CudaRowLayout &layout,
                 const CudaTiles *tiles)
-      : CudaRowsAhead(frame, form, layout), tiles(tiles) {}
+      : CudaRowTotals(frame, form, layout), tiles(tiles) {}
 
   LogicalResult emit() {
     frame.iterations = layout.iterations(form);
@@ -49,15 +49,6 @@ public:
   }
 
 private:
-  void syncGroup() {
-    if (layout.isTeam())
-      called("", "syncTeam<" + Twine(layout.group) + ">", Type(), team);
-    else if (layout.group > 32)
-      called("", "syncBlock", Type(), {});
-    else if (layout.group > 1)
-      called("", "syncGroup<" + Twine(layout.group) + ">", Type(), {});
-  }
-
   //===- Outputs -----------------------------------------------------------===//
 
   /// Stores by one thread what all threads of the row's group compute, after all have read what is
@@ -212,18 +203,7 @@ private:
       group = e.constant(0);
       lane = {thread, 0};
     }
-    if (layout.isTeam()) {
-      team = group.value;
-      for (const RowPass &pass : plan.passes) {
-        const int64_t count = pass.rowReduces.size() + llvm::count_if(pass.rowReduces, isLogSumExp);
-        for (int64_t i = 0; i < (isOneExchange(pass) ? 1 : count); ++i)
-          teamPartials.push_back(named("partials", [&] {
-            return frame.allocate(isOneExchange(pass) ? 32 * count : 32, v.b.getF32Type());
-          }));
-      }
-    } else if (layout.group > 32 && !form.rowReduces.empty()) {
-      partials = named("partials", [&] { return frame.allocate(32, v.b.getF32Type()); });
-    }
+    openTotals(plan, group);
     if (failed(placeKept(group)))
       return failure();
 
@@ -299,6 +279,8 @@ private:
         loop(group.value, v.index(form.rows), groups,
              layout.vectors == 1 && form.rowReduces.empty() ? addedRowsUnroll : 0, {},
              [&](Index row, MutableArrayRef<Value>) {
+               turn = e.div(row, groups);
+               rowOfBlock = row;
                if (failed(loadNextRow(iteration, row)))
                  return failure();
                return emitRowHere({iteration, {form.rows, RowEvaluator::uniform(row)}});
@@ -327,6 +309,8 @@ private:
     called("", "syncBlock", Type(), {});
     e.held.clear();
     e.own = {};
+    if (failed(storeLate(iteration)))
+      return failure();
     FailureOr<SmallVector<Value>> stored = loop(
         e.mul({thread, 0}, layout.lanes).value, v.index(form.columns),
         layout.threads * layout.lanes, 0, {},
@@ -473,11 +457,12 @@ private:
           llvm::any_of(pass.kept, [&](Value value) { return sharedRows.contains(value); });
       if (!isPicked && !stages && failed(pick(pass, row)))
         return failure();
-      SmallVector<Value> results =
-          layout.isTeam() && isOneExchange(pass)
-              ? totalsOfTeam(pass.rowReduces, *after)
-              : totals(pass.rowReduces, *after,
-                       [&](bool isSum, Value vector) { return total(isSum, vector); });
+      if (isLate(pass)) {
+        if (failed(leave(pass, *after)))
+          return failure();
+        continue;
+      }
+      SmallVector<Value> results = totalsOf(pass, *after);
       for (size_t k = 0; k < results.size(); ++k) {
         graph::ReduceOp reduce = pass.rowReduces[k];
         e.rowScalars[reduce.getResult()] = {{v.roundTo(elementType(reduce), results[k]), depth},
@@ -549,64 +534,9 @@ private:
     return success();
   }
 
-  //===- Reductions --------------------------------------------------------===//
-
-  /// The sum or maximum of the numbers, one or a vector, that the row's threads have.
-  Value total(bool isSum, Value number) {
-    StringRef name = isSum ? "sum" : "largest", what = isSum ? "Sum" : "Max";
-    return named(name, [&] {
-      if (VectorOps::isVector(number))
-        number = isSum ? v.sumLanes(number) : v.maxLanes(number);
-      if (layout.group == 1)
-        return number;
-      if (layout.isTeam()) {
-        const Value own = nextPartials();
-        return called(name, Twine("team") + what + "<" + Twine(layout.group) + ">",
-                      v.b.getF32Type(), {number, own, team});
-      }
-      if (layout.group <= 32)
-        return called(name, Twine("group") + what + "<" + Twine(layout.group) + ">",
-                      v.b.getF32Type(), number);
-      return called(name, Twine("block") + what + "<" + Twine(layout.threads) + ">",
-                    v.b.getF32Type(), {number, partials});
-    });
-  }
-
-  /// True when a pass has several sums of a row, which a team's warps exchange at once.
-  static bool isOneExchange(const RowPass &pass) {
-    return pass.rowReduces.size() > 1 && llvm::all_of(pass.rowReduces, isSum);
-  }
-
-  /// Shared memory for a team's next exchange: each of a row has its own, which is free again when
-  /// the team has waited for the next one.
-  Value nextPartials() {
-    if (teamPartials.size() == 1)
-      syncGroup();
-    return teamPartials[exchanges++ % teamPartials.size()];
-  }
-
-  /// The sums of a pass, of which a team's warps exchange their parts at once.
-  SmallVector<Value> totalsOfTeam(ArrayRef<graph::ReduceOp> reduces, ArrayRef<Value> parts) {
-    SmallVector<Value> operands{nextPartials(), team}, results;
-    totals(reduces, parts, [&](bool, Value part) {
-      operands.push_back(VectorOps::isVector(part) ? v.sumLanes(part) : part);
-      return part;
-    });
-    const std::string sizes = (Twine(layout.group) + ", " + Twine(reduces.size())).str();
-    called("", "shareSums<" + sizes + ">", Type(), operands);
-    for (size_t i = 0; i < reduces.size(); ++i)
-      results.push_back(called("sum", "sharedSum<" + sizes + ">", v.b.getF32Type(),
-                               {operands[0], operands[1], v.index(int64_t(i))}));
-    return results;
-  }
-
   const CudaTiles *tiles;
   RowPlan plan;
-  Index tileRow;  ///< of the present row, counted from the first that the block gathers
-  Value partials; ///< shared memory of block reductions
-  Value team;     ///< the row's group, where it is some warps of a block
-  SmallVector<Value> teamPartials; ///< shared memory of each of its exchanges in a row
-  size_t exchanges = 0;            ///< of which so many have code
+  Index tileRow; ///< of the present row, counted from the first that the block gathers
   llvm::DenseMap<Operation *, Value> columnSums;
 };
 } // namespace

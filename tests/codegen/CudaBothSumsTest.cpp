@@ -21,19 +21,21 @@ namespace {
 struct Case {
   std::string element;
   int64_t blocks, rows, columns;
-  double share = 0; ///< of its mean that a row is without
+  double share = 0;        ///< of its mean that a row is without
+  bool isMeasured = false; ///< whether each row's largest |dx| is written too
 };
 
 std::ostream &operator<<(std::ostream &os, const Case &c) {
   return os << c.element << "x" << c.blocks << "x" << c.rows << "x" << c.columns
             << (c.share == 1   ? "_centered"
                 : c.share != 0 ? "_shifted"
-                               : "");
+                               : "")
+            << (c.isMeasured ? "_measured" : "");
 }
 
 /// With z = x − share · mean x, r = 1/‖z‖ of the row and h = dy·w: e = h·r − z·r³·Σ h·z,
 /// dx = e − share · mean e, and over the rows of each block Σ dy·z·r, Σ dy and Σ dx, of dx as it is
-/// written.
+/// written; and of each row the largest |dx| where it is measured.
 std::string gradientText(const Case &c) {
   const std::string columns = std::to_string(c.columns), rows = std::to_string(c.blocks * c.rows);
   std::string text = R"(step.program @p {
@@ -44,7 +46,7 @@ std::string gradientText(const Case &c) {
   %dw = step.buffer "dw" : memref<SUMS>
   %db = step.buffer "db" : memref<SUMS>
   %dc = step.buffer "dc" : memref<SUMS>
-  step.task ins(%dy, %x, %w) outs(%dx, %dw, %db, %dc) : (memref<FULL>, memref<FULL>, memref<COLUMNSxf32>) -> (memref<FULL>, memref<SUMS>, memref<SUMS>, memref<SUMS>) {
+PLACE  step.task ins(%dy, %x, %w) outs(%dx, %dw, %db, %dcOUT) : (memref<FULL>, memref<FULL>, memref<COLUMNSxf32>) -> (memref<FULL>, memref<SUMS>, memref<SUMS>, memref<SUMS>KIND) {
   ^bb0(%0: tensor<FULL>, %1: tensor<FULL>, %2: tensor<COLUMNSxf32>):
 CASTSCENTER    %q = nano.mul <Z>, <Z> : tensor<WIDE>
     %s = nano.reduce sum %q dims [1] : tensor<WIDE> -> tensor<ROW>
@@ -69,14 +71,23 @@ MEANROUND    %n = nano.mul <Z>, %rb : tensor<WIDE>
     %dbs = nano.reduce sum %g3 dims [1] : tensor<CUBE> -> tensor<SUMS>
 WIDEN    %y3 = nano.reshape <B> : tensor<WIDE> -> tensor<CUBE>
     %dcs = nano.reduce sum %y3 dims [1] : tensor<CUBE> -> tensor<SUMS>
-    nano.yield <Y>, %dws, %dbs, %dcs : tensor<FULL>, tensor<SUMS>, tensor<SUMS>, tensor<SUMS>
+LARGEST    nano.yield <Y>, %dws, %dbs, %dcsVALUE : tensor<FULL>, tensor<SUMS>, tensor<SUMS>, tensor<SUMS>TYPE
   }
 }
 )";
   const bool isNarrow = c.element == "bf16";
   const auto centered = [&](const char *lines) { return c.share != 0 ? std::string(lines) : ""; };
   const auto cast = [&](const char *line) { return isNarrow ? std::string(line) : ""; };
+  const auto measured = [&](const char *line) { return c.isMeasured ? std::string(line) : ""; };
   const std::pair<const char *, std::string> words[] = {
+      {"PLACE", measured("  %dm = step.buffer \"dm\" : memref<ROW>\n")},
+      {"OUT", measured(", %dm")},
+      {"KIND", measured(", memref<ROW>")},
+      {"LARGEST", measured("    %ay = nano.abs <B> : tensor<WIDE>\n"
+                           "    %dms = nano.reduce max %ay dims [1] : tensor<WIDE> -> "
+                           "tensor<ROW>\n")},
+      {"VALUE", measured(", %dms")},
+      {"TYPE", measured(", tensor<ROW>")},
       {"CASTS", cast("    %g = nano.cast %0 : tensor<FULL> -> tensor<WIDE>\n"
                      "    %a = nano.cast %1 : tensor<FULL> -> tensor<WIDE>\n")},
       {"CENTER", centered("    %t = nano.reduce sum <A> dims [1] : tensor<WIDE> -> tensor<ROW>\n"
@@ -127,7 +138,8 @@ struct Gradient {
   }
 
   void compare(const std::vector<double> &dx, const std::vector<double> &dw,
-               const std::vector<double> &db, const std::vector<double> &dc) const {
+               const std::vector<double> &db, const std::vector<double> &dc,
+               const std::vector<double> &dm) const {
     const double ofGradient = c.element == "bf16" ? std::ldexp(1, -8) : 0;
     std::vector<double> sums[3], sizes[3];
     for (int k = 0; k < 3; ++k) {
@@ -158,11 +170,13 @@ struct Gradient {
         return std::abs(h(j) * r) + (std::abs(x[first + j]) + meanSize) * size * r * r * r;
       };
       const double meanOfE = meanOf(e), meanSizeOfE = meanOf(sizeOfE);
+      double largest = 0;
       for (int64_t j = 0; j < c.columns; ++j) {
         const int64_t i = first + j;
         const double expected = e(j) - meanOfE, scale = sizeOfE(j) + meanSizeOfE;
         ASSERT_NEAR(dx[i], expected, std::ldexp(scale, -18) + ofGradient * std::abs(expected))
             << "dx at " << i;
+        largest = std::max(largest, std::abs(dx[i]));
         const double terms[] = {dy[i] * z(j) * r, dy[i], dx[i]};
         const double sizesOf[] = {std::abs(dy[i]) * (std::abs(x[i]) + meanSize) * r,
                                   std::abs(dy[i]), std::abs(dx[i])};
@@ -171,6 +185,8 @@ struct Gradient {
           sizes[k][row / c.rows * c.columns + j] += sizesOf[k];
         }
       }
+      if (c.isMeasured)
+        ASSERT_EQ(dm[row], largest) << "largest of row " << row;
     }
     const std::vector<double> *found[] = {&dw, &db, &dc};
     for (int k = 0; k < 3; ++k)
@@ -189,12 +205,14 @@ struct Outcome {
       : dy(bufferOf("dy", of.c.element, of.dy)), x(bufferOf("x", of.c.element, of.x)),
         w(bufferOf("w", "f32", of.w)), dx(bufferOf("dx", of.c.element, of.x)),
         dw("dw", 4, of.c.blocks * of.c.columns), db("db", 4, of.c.blocks * of.c.columns),
-        dc("dc", 4, of.c.blocks * of.c.columns),
-        fault(TemplateRunner(text, {"kernel"})
-                  .run("kernel", shape,
-                       {{&dy}, {&x}, {&w}, {&dx, true}, {&dw, true}, {&db, true}, {&dc, true}},
-                       seed)) {}
-  DeviceBuffer dy, x, w, dx, dw, db, dc;
+        dc("dc", 4, of.c.blocks * of.c.columns), dm("dm", 4, of.c.blocks * of.c.rows) {
+    std::vector<Argument> operands = {{&dy},       {&x},        {&w},       {&dx, true},
+                                      {&dw, true}, {&db, true}, {&dc, true}};
+    if (of.c.isMeasured)
+      operands.push_back({&dm, true});
+    fault = TemplateRunner(text, {"kernel"}).run("kernel", shape, operands, seed);
+  }
+  DeviceBuffer dy, x, w, dx, dw, db, dc, dm;
   std::string fault;
 };
 
@@ -209,7 +227,8 @@ TEST_P(CudaBothSums, AreThoseOfTheRows) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Outcome run(gradient, kernel.text, kernel.shape, seed);
     ASSERT_EQ(run.fault, "");
-    gradient.compare(run.dx.values(), run.dw.values(), run.db.values(), run.dc.values());
+    gradient.compare(run.dx.values(), run.dw.values(), run.db.values(), run.dc.values(),
+                     run.dm.values());
     // The order of a sum is fixed.
     if (seed == 1)
       first = run.dw.values();
@@ -228,6 +247,15 @@ INSTANTIATE_TEST_SUITE_P(Sizes, CudaBothSums,
                                          Case{"bf16", 2, 12, 768, 1}, Case{"f32", 2, 6, 768, 1},
                                          Case{"bf16", 2, 9, 1600, 1}, Case{"f32", 1, 5, 770, 0.5},
                                          Case{"bf16", 1, 3, 4096, 0.5}),
+                         testing::PrintToStringParamName());
+
+// Rows of teams, whose warps leave their parts of what is only written, and of other groups.
+INSTANTIATE_TEST_SUITE_P(Measured, CudaBothSums,
+                         testing::Values(Case{"bf16", 2, 40, 100, 0, true},
+                                         Case{"bf16", 2, 12, 768, 1, true},
+                                         Case{"f32", 1, 5, 770, 0, true},
+                                         Case{"bf16", 2, 9, 1600, 1, true},
+                                         Case{"bf16", 1, 3, 4096, 0, true}),
                          testing::PrintToStringParamName());
 
 // Planted faults: a team that waits at another's barrier, two exchanges that use one place, and a
