@@ -16,7 +16,9 @@
 //    are never kept for themselves: what they show is.
 // 4. A value is kept all the same when more than `max-sites` stretches of the backward pass would
 //    each recompute it (rotary tables, the embedding that all layers mix in), or when that took
-//    more than `max-ops` ops.
+//    more than `max-ops` ops. So is what two reductions within a row come to of which one waits for
+//    the other, when that has hardly any bytes beside the row and all may be held: a norm is made
+//    again from its mean and its mean square about that.
 // 5. What the first product of the backward pass reads has just been made: it is kept.
 // 6. Of max(h, 0) and its square, both of which the backward pass reads, the square is kept where
 //    that saves reading h (keepSquares, which says when and why it is exact).
@@ -81,6 +83,34 @@ bool endsStretch(Operation *op) {
   return !isCheap(op) && !isa<ReduceOp, GatherOp, ConcatOp, LoadOp, StoreOp, AccumulateOp>(op);
 }
 
+/// The reduction within a row that a value is computed from by a few ops, if there is one.
+ReduceOp reductionBehind(Value value, int most = 6) {
+  Operation *op = value.getDefiningOp();
+  if (auto reduce = dyn_cast_if_present<ReduceOp>(op))
+    return reduce;
+  if (most > 0 && op && isCheap(op))
+    for (Value operand : op->getOperands())
+      if (ReduceOp reduce = reductionBehind(operand, most - 1))
+        return reduce;
+  return {};
+}
+
+/// Reductions of which one waits for the other, as a mean square about a mean, with so few bytes
+/// beside the rows that to read them takes less than to wait once more.
+DenseSet<Operation *> reductionsInTurn(Block &block) {
+  constexpr int64_t leastRow = 64;
+  DenseSet<Operation *> found;
+  for (auto reduce : block.getOps<ReduceOp>()) {
+    ReduceOp first = reductionBehind(reduce.getX());
+    if (first && isCheap(reduce) && isCheap(first) && first.getType() == reduce.getType() &&
+        leastRow * bytesOf(reduce.getResult()) <= bytesOf(reduce.getX())) {
+      found.insert(first);
+      found.insert(reduce);
+    }
+  }
+  return found;
+}
+
 class Recomputation {
 public:
   Recomputation(ProgramOp function, int64_t maxSites, int64_t maxOps, int64_t spendBytes)
@@ -97,7 +127,7 @@ private:
   LogicalResult takeRoots();
   void findNeeded();
   void pinOperands();
-  void weigh();
+  void weigh(const DenseSet<Operation *> &inTurn);
   void keep(Value value);
   void keepAnchors(Operation *op);
   void keepShared();
@@ -270,8 +300,8 @@ void Recomputation::keepAnchors(Operation *op) {
 }
 
 /// Walks the forward ops in order, prices every value, and decides for those that the backward pass
-/// uses.
-void Recomputation::weigh() {
+/// uses. What reductions `inTurn` come to is kept.
+void Recomputation::weigh(const DenseSet<Operation *> &inTurn) {
   for (Operation &op : block.without_terminator()) {
     if (!forward.contains(&op))
       continue;
@@ -289,8 +319,8 @@ void Recomputation::weigh() {
       if (there.contains(result))
         continue;
       int64_t bytes = bytesOf(result);
-      bool byRecomputing =
-          isCheap(&op) && (isTransparent(&op) || (again.bytes < bytes && again.ops <= maxOps));
+      bool byRecomputing = isCheap(&op) && !inTurn.contains(&op) &&
+                           (isTransparent(&op) || (again.bytes < bytes && again.ops <= maxOps));
       if (byRecomputing) {
         if (kept.contains(result) && again.bytes == 0 && !pinned.contains(result))
           kept.erase(result);
@@ -503,8 +533,10 @@ LogicalResult Recomputation::run(int64_t saveBytes, int64_t next, const machine:
   if (failed(takeRoots()))
     return failure();
   findNeeded();
-  weigh(); // prices fall as values are kept: the second walk sees what the first one kept
-  weigh();
+  const DenseSet<Operation *> inTurn =
+      saveBytes == 0 ? reductionsInTurn(block) : DenseSet<Operation *>();
+  weigh(inTurn); // prices fall as values are kept: the second walk sees what the first one kept
+  weigh(inTurn);
   keepShared();
   delayProducts();
   keepLess(saveBytes, next, machine);
