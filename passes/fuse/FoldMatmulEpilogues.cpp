@@ -93,15 +93,21 @@ bool isWidenedInKernels(CastOp op) {
   });
 }
 
+/// Whether a product of these factors has a result of `element` in GPUs' libraries: of f32 factors
+/// none is narrower.
+template <typename Product> bool canHaveResult(Product product, Type element) {
+  return !tensorType(product.getA()).getElementType().isF32() || element.isF32();
+}
+
 /// cast(matmul) ⇒ matmul with the cast's type: one rounding instead of two. A wider result that
-/// only fused ops read stays narrow in memory.
+/// only fused ops read stays narrow in memory; one that no library narrows stays wide.
 template <typename Product> struct FoldCast : OpRewritePattern<CastOp> {
   using OpRewritePattern<CastOp>::OpRewritePattern;
   LogicalResult matchAndRewrite(CastOp op, PatternRewriter &rewriter) const override {
     Product matmul = foldableProduct<Product>(op.getX());
     Type element = tensorType(op).getElementType();
     if (!matmul || matmul.getAddend() || !(element.isF32() || element.isBF16()) ||
-        isWidenedInKernels(op))
+        !canHaveResult(matmul, element) || isWidenedInKernels(op))
       return failure();
     rewriter.replaceOp(op, rebuild(rewriter, op, matmul, op.getType(), Value(),
                                    matmul.getAlpha().convertToDouble(), 1.0));

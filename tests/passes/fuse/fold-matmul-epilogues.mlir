@@ -89,3 +89,13 @@ nano.program @widened_in_kernels(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>, 
   %y = nano.add %f, %w : tensor<8x16xf32>
   nano.return %y : tensor<8x16xf32>
 }
+
+// Libraries have no product of f32 factors with a narrower result.
+// CHECK-LABEL: nano.program @narrowed_behind_f32
+// CHECK-NEXT:  %[[P:.*]] = nano.matmul %arg0, %arg1 : (tensor<8x32xf32>, tensor<32x16xf32>) -> tensor<8x16xf32>
+// CHECK-NEXT:  nano.cast %[[P]]
+nano.program @narrowed_behind_f32(%a: tensor<8x32xf32>, %b: tensor<32x16xf32>) -> tensor<8x16xbf16> {
+  %p = nano.matmul %a, %b : (tensor<8x32xf32>, tensor<32x16xf32>) -> tensor<8x16xf32>
+  %n = nano.cast %p : tensor<8x16xf32> -> tensor<8x16xbf16>
+  nano.return %n : tensor<8x16xbf16>
+}
