@@ -1,50 +1,61 @@
 // The interpreter's numbers as a device's bytes, and whole states as the parts that ranks hold.
 #include "tests/e2e/DeviceValues.h"
 
+#include "llvm/ADT/APFloat.h"
+
 #include <algorithm>
 #include <cstring>
 
+using llvm::APFloat;
+using llvm::APInt;
+
 namespace nano::test {
 
+/// Of floating point numbers; null for whole ones.
+static const llvm::fltSemantics *semanticsOf(plan::DType type) {
+  switch (type) {
+  case plan::DType::F32:
+    return &APFloat::IEEEsingle();
+  case plan::DType::BF16:
+    return &APFloat::BFloat();
+  case plan::DType::F8E4M3FN:
+    return &APFloat::Float8E4M3FN();
+  case plan::DType::F8E5M2:
+    return &APFloat::Float8E5M2();
+  default:
+    return nullptr;
+  }
+}
+
 std::vector<char> packed(const TensorValue &value, plan::DType type) {
-  std::vector<char> bytes(value.data.size() * plan::sizeOf(type));
+  const size_t size = plan::sizeOf(type);
+  const llvm::fltSemantics *semantics = semanticsOf(type);
+  std::vector<char> bytes(value.data.size() * size);
   for (size_t i = 0; i < value.data.size(); ++i) {
-    if (type == plan::DType::I32) {
-      auto number = static_cast<int32_t>(value.data[i]);
-      std::memcpy(&bytes[4 * i], &number, 4);
-      continue;
+    uint64_t bits = static_cast<uint32_t>(static_cast<int32_t>(semantics ? 0 : value.data[i]));
+    if (semantics) {
+      APFloat number(static_cast<float>(value.data[i]));
+      bool lost = false;
+      number.convert(*semantics, APFloat::rmNearestTiesToEven, &lost);
+      bits = number.bitcastToAPInt().getZExtValue();
     }
-    auto number = static_cast<float>(value.data[i]);
-    uint32_t bits = 0;
-    std::memcpy(&bits, &number, 4);
-    if (type == plan::DType::BF16) {
-      uint16_t half = static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-      std::memcpy(&bytes[2 * i], &half, 2);
-    } else {
-      std::memcpy(&bytes[4 * i], &bits, 4);
-    }
+    std::memcpy(&bytes[size * i], &bits, size);
   }
   return bytes;
 }
 
 TensorValue unpacked(const std::vector<char> &bytes, plan::DType type,
                      const std::vector<int64_t> &shape) {
-  TensorValue value{shape, std::vector<double>(bytes.size() / plan::sizeOf(type))};
+  const size_t size = plan::sizeOf(type);
+  const llvm::fltSemantics *semantics = semanticsOf(type);
+  TensorValue value{shape, std::vector<double>(bytes.size() / size)};
   for (size_t i = 0; i < value.data.size(); ++i) {
-    if (type == plan::DType::I32) {
-      int32_t number = 0;
-      std::memcpy(&number, &bytes[4 * i], 4);
-      value.data[i] = number;
-      continue;
-    }
-    uint32_t bits = 0;
-    if (type == plan::DType::BF16)
-      std::memcpy(reinterpret_cast<char *>(&bits) + 2, &bytes[2 * i], 2);
-    else
-      std::memcpy(&bits, &bytes[4 * i], 4);
-    float number = 0;
-    std::memcpy(&number, &bits, 4);
-    value.data[i] = number;
+    uint64_t bits = 0;
+    std::memcpy(&bits, &bytes[size * i], size);
+    value.data[i] =
+        semantics
+            ? APFloat(*semantics, APInt(8 * static_cast<unsigned>(size), bits)).convertToDouble()
+            : static_cast<int32_t>(bits);
   }
   return value;
 }

@@ -9,7 +9,7 @@
 
 namespace nano::test {
 
-/// The elements as a buffer of `type` (f32, bf16 or i32) holds them, to nearest even.
+/// The elements as a buffer of `type` (any but u16) holds them, to nearest even.
 std::vector<char> packed(const TensorValue &value, plan::DType type);
 
 /// What `packed` has packed.

@@ -147,7 +147,10 @@ plan::Variables ModelRuns::variables(int64_t step, int64_t sequence) const {
 
 void ModelRuns::compile() {
   ASSERT_TRUE(codegen::CpuTarget::host());
-  compile(forTarget({.target = "cpu"}), isWhole() ? model.sequences : 1, plans);
+  PipelineOptions pipeline = forTarget({.target = "cpu"});
+  if (number() % 8 == 3)
+    pipeline.recompute.saveBytes = allBytes;
+  compile(pipeline, isWhole() ? model.sequences : 1, plans);
   if (HasFatalFailure())
     return;
 
@@ -372,7 +375,7 @@ void ModelRuns::asPlainProgram(int number, llvm::function_ref<void()> run) {
   options.arithmetic = Arithmetic::plain;
   options.dither = number > 0 ? &dither : nullptr;
   run();
-  options.arithmetic = model.hasBf16 ? Arithmetic::rounded : Arithmetic::exact;
+  options.arithmetic = model.isRounded() ? Arithmetic::rounded : Arithmetic::exact;
   options.dither = nullptr;
 }
 
@@ -525,78 +528,6 @@ void ModelRuns::checkFiniteDifferences() {
   }
 }
 
-/// Makes one source of all: the host's compiler, which compiles them for the emulator, then reads
-/// the device library once. Kernels of one template have structs of one name, which get another.
-static void joinSources(plan::Plan &plan) {
-  std::string includes, texts;
-  std::set<std::string> names;
-  for (const plan::Kernel &kernel : plan.kernels)
-    names.insert(kernel.source);
-  for (const plan::Source &source : plan.sources) {
-    if (!names.count(source.name))
-      continue;
-    std::string text, endings;
-    std::istringstream lines(source.text);
-    for (std::string line; std::getline(lines, line);) {
-      const std::string opening = "struct ";
-      if (line.rfind("#include", 0) == 0) {
-        includes += line + "\n";
-        continue;
-      }
-      if (line.rfind(opening, 0) == 0) {
-        const std::string name =
-            line.substr(opening.size(), line.find(' ', opening.size()) - opening.size());
-        texts += "#define " + name + " " + name + "_" + std::to_string(texts.size()) + "\n";
-        endings += "#undef " + name + "\n";
-      }
-      text += line + "\n";
-    }
-    texts += text + endings;
-  }
-  std::erase_if(plan.sources, [&](const plan::Source &source) { return names.count(source.name); });
-  for (plan::Kernel &kernel : plan.kernels)
-    kernel.source = "joined.cu";
-  plan.sources.push_back({"joined.cu", includes + texts});
-}
-
-void ModelRuns::expectSameBits(const Record &found, const Record &expected) {
-  EXPECT_EQ(found.losses, expected.losses) << path;
-  for (int64_t step = 0; step < steps; ++step)
-    for (const auto &[name, value] : found.states[step])
-      EXPECT_EQ(value.data, expected.states[step].at(name).data) << name << ", " << path;
-}
-
-void ModelRuns::compareEmulated() {
-  std::map<int64_t, plan::Plan> emulated;
-  PipelineOptions pipeline = forTarget({.target = "cuda"});
-  // Of some all products that can end in what reads them do, and those of few columns get rows that
-  // libraries like: at these sizes neither would be chosen.
-  if (number() / 16 % 2 == 1)
-    pipeline.fuseProducts.products = "fused";
-  if (number() / 32 % 2 == 1)
-    pipeline.alignProducts.multiple = 16;
-  try {
-    compile(pipeline, 1, emulated);
-  } catch (const std::exception &error) {
-    FAIL() << error.what() << "\nthe module is in " << path;
-  }
-  if (HasFatalFailure())
-    return;
-  joinSources(emulated.at(1));
-  Record first;
-  for (const char *schedule : {"1", "2"}) {
-    setenv("NANO_EMULATOR_SEED", schedule, 1);
-    const Record record = runPlan(emulated.at(1), 1, "emulator");
-    compare(record, std::string("the emulator, schedule ") + schedule, true);
-    if (first.losses.empty()) {
-      first = record;
-      continue;
-    }
-    expectSameBits(record, first);
-  }
-  std::printf("ran on the emulator\n");
-}
-
 void ModelRuns::trainAsTheInterpreterDoes() {
   try {
     compile();
@@ -609,7 +540,7 @@ void ModelRuns::trainAsTheInterpreterDoes() {
   if (HasFatalFailure())
     return;
   wanted = unrounded;
-  if (model.hasBf16) {
+  if (model.isRounded()) {
     wanted = {};
     interpretRun(Arithmetic::rounded, wanted);
   }
@@ -628,7 +559,7 @@ void ModelRuns::trainAsTheInterpreterDoes() {
   for (const auto &[world, plan] : plans)
     if (isWhole())
       std::printf("ran on %d rank(s)\n", int(world));
-  if (!model.hasBf16)
+  if (!model.isRounded())
     checkFiniteDifferences();
   if (runsOnEmulator())
     compareEmulated();

@@ -23,6 +23,11 @@ public:
     model.sequences = pick(1, 4);
     if (!extent.isWhole)
       model.sequences = model.sequences < 4 ? 1 : 2;
+    model.has8Bit = extent.is8Bit;
+    if (model.has8Bit) { // on one rank; what is summed over the tokens has 8-bit operands too
+      model.sequences = 1;
+      model.seqLen = chance(30) ? 128 : (model.seqLen + 15) / 16 * 16;
+    }
     // Three in four models are f32 throughout; of the others some are bf16 nearly so.
     bf16Percent = chance(75) ? 0 : chance(50) ? 40 : 90;
   }
@@ -62,6 +67,30 @@ private:
       f::param(one.name.c_str(), shape, one.element == "f32" ? f::DType::f32 : f::DType::bf16,
                f::normal(one.mean, one.deviation), one.isMuon ? muons : adams);
     }
+  }
+
+  /// With policies of most matrices, read by products or not, which the front end would ask for.
+  std::string withPolicies(std::string text) {
+    for (const Declared &one : declared)
+      if (model.has8Bit && one.shape.size() == 2 && chance(80)) {
+        const std::string state = "nano.state @" + one.name + " ";
+        text.insert(text.find('{', text.find(state)) + 1, "fp8 = " + policy() + ", ");
+      }
+    return text;
+  }
+
+  /// Static scales are those of numbers of the order of one, and of smaller gradients.
+  std::string policy() {
+    static constexpr const char *recipes[] = {"static", "current", "delayed", "block"};
+    const std::string recipe = recipes[pick(0, 3)];
+    std::string text = "{recipe = \"" + recipe + "\"";
+    if (recipe == "static")
+      text += ", scales = array<f64: 2.0e-02, 1.0e-02, 1.0e-03>";
+    else if (chance(30))
+      text += ", margin = 1.0 : f64";
+    if (recipe == "delayed")
+      text += ", history = " + std::to_string(pick(1, 3)) + " : i64";
+    return text + (chance(25) ? ", backward = false}" : "}");
   }
 
   Value elementwise(Value x) {
@@ -167,6 +196,8 @@ private:
     const int64_t columns = x.shape[1];
     if (bf16Percent > 0 && chance(15))
       return ended(x);
+    if (model.has8Bit && chance(20))
+      return wide(x);
     switch (pick(0, 26)) {
     case 0:
     case 1:
@@ -395,8 +426,9 @@ private:
     }
     model.text =
         "module {\n  nano.model \"random\" {hyperparameters = [], " + stages +
-        "training = " + training(model.seqLen) + "}\n" + declarations([&] { declare(); }) +
-        "  nano.scalar @sequence : i32" + bySequence +
+        "training = " + training(model.seqLen) + "}\n" +
+        withPolicies(declarations([&] { declare(); })) + "  nano.scalar @sequence : i32" +
+        bySequence +
         "    %n = arith.mulf %step, %sequences : f64\n    %s = arith.addf %n, %sequence : f64\n"
         "    nano.yield %s : f64\n  }\n"
         "  nano.scalar @seed : i32" +

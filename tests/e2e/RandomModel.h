@@ -14,6 +14,8 @@ namespace nano::test {
 struct RandomModel {
   std::string text;
   bool hasBf16 = false; ///< some value is rounded to bf16
+  bool has8Bit = false; ///< products may have operands in 8 bits
+  bool isRounded() const { return hasBf16 || has8Bit; }
   /// Without generation genSeqLen is 0.
   int64_t seqLen = 0, valSeqLen = 0, genSeqLen = 0, vocabulary = 0, sequences = 0;
   /// Of the run's second stage, which begins with step 1, in the middle of Adam's round of two
@@ -27,6 +29,8 @@ struct RandomExtent {
   /// Without: the same ops, sizes and parameters, but one stage, one sequence a step (in a quarter
   /// of the models two), a validation that only counts tokens, and no generation.
   bool isWhole = true;
+  /// With: most weights' products have 8-bit operands, each by its own recipe, on one rank.
+  bool is8Bit = false;
 };
 
 /// The model of the number `seed`: embedding, a few blocks of random ops over the sequence

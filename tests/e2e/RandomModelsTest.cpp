@@ -25,6 +25,8 @@ protected:
       extent.mostBlocks = std::strtoll(blocks, nullptr, 10);
     // NANO_RANDOM_WHOLE=N: which models are whole, each whose number N divides.
     extent.isWhole = GetParam() % numberFrom("NANO_RANDOM_WHOLE", 1) == 0;
+    // NANO_RANDOM_FP8=N: which models have products of 8 bits, in the same way.
+    extent.is8Bit = GetParam() % numberFrom("NANO_RANDOM_FP8", 7) == 0;
     return randomModel(GetParam(), extent);
   }
   std::string name() const override { return "random-model-" + std::to_string(GetParam()); }

@@ -9,6 +9,8 @@ namespace nano::test {
 
 int64_t RandomPieces::randomWidth() {
   static constexpr int64_t widths[] = {4, 8, 12, 16, 20, 32, 33, 48};
+  if (model.has8Bit && chance(70))
+    return 16 * pick(1, 3);
   return widths[pick(0, 7)];
 }
 
@@ -68,6 +70,14 @@ ModelText::Value RandomPieces::branches(Value given) {
     sum = sum ? binary("add", *sum, back) : back;
   }
   return cast(*sum, given.element);
+}
+
+ModelText::Value RandomPieces::wide(Value given) {
+  const std::string element = randomFloat();
+  Value x = unary("tanh", linear(cast(given, element), 128 * pick(1, 2), element));
+  Value h = linear(x, 128 * pick(1, 2), element);
+  h = chance(50) ? binary("mul", h, unary("sigmoid", h)) : unary("tanh", h);
+  return binary("add", given, cast(linear(h, given.shape[1], element), given.element));
 }
 
 ModelText::Value RandomPieces::ended(Value given) {

@@ -31,6 +31,8 @@ protected:
   Value linear(Value x, int64_t columns, const std::string &element);
   /// Products of one value, each by a function of a parameter, and the sum of products of theirs.
   Value branches(Value given);
+  /// x beside two products of wide rows, which blocks of 8-bit scales divide.
+  Value wide(Value given);
 
   /// Products of bf16 as kernels can end them: by a function, a gate, a bias or a norm.
   Value ended(Value given);

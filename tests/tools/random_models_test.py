@@ -52,6 +52,7 @@ class RandomModelsTest(unittest.TestCase):
             (("1", "--first", "-1"), "--first"),
             (("1", "--whole", "0"), "--whole: say one of how many models, a whole number"),
             (("1", "--emulated", "0"), "--emulated: say one of how many models, a whole number"),
+            (("1", "--fp8", "0"), "--fp8: say one of how many models, a whole number"),
         ):
             with self.subTest(arguments):
                 status, out, errors = self.call(*arguments)
@@ -73,7 +74,7 @@ class RandomModelsTest(unittest.TestCase):
         self.assertIn("model 14 with 1 block(s) at most: the process ended;", out)
 
     def test_models_that_pass(self):
-        status, out, errors = self.call(2, "--first", 106, "--whole", 53, "--emulated", 107)
+        status, out, errors = self.call(2, "--first", 106, "--whole", 53, "--emulated", 107, "--fp8", 107)
         self.assertEqual((status, errors), (0, ""), out)
         self.assertRegex(out, r"\| 2 \| [1-3] \| 1 on 1(, 1 on \d)* \| 1 \| \d \| \d\.\d\d \| 0 \|")
 
