@@ -38,8 +38,6 @@ struct BandMatrixPlan {
 constexpr long long bandMostSize = 256;
 /// Shared memory that the blocks of a multiprocessor have, each with 1 KB of the system's.
 constexpr int bandSharedBytes = 227 * 1024;
-/// Multiprocessors of a GPU, about.
-constexpr long long bandProcessors = 132;
 /// Steps of products whose weights are in registers at a time.
 constexpr int bandSteps = 12;
 
@@ -78,7 +76,7 @@ NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isSco
   if (p.residentBlocks > 0) {
     const long long slices = isScores ? 1 : divideUp(s.size, p.columns);
     p.tiles = divideUp(s.heads * slices * divideUp(s.tokens, 16 * groups),
-                       bandProcessors * p.residentBlocks);
+                       aboutProcessors * p.residentBlocks);
   }
   return p;
 }

@@ -40,9 +40,6 @@ struct RecurrencePlan {
   long long strips;            ///< blocks side by side for a sequence's channels
 };
 
-/// Multiprocessors of a GPU, about.
-constexpr long long recurrenceProcessors = 132;
-
 /// As many blocks of a sequence as have room on a GPU where each multiprocessor has `blocks`, up to
 /// 8, which step together.
 NANO_BOTH constexpr void shareSequences(const RecurrenceShape &s, int blocks, RecurrencePlan &p) {
@@ -50,7 +47,7 @@ NANO_BOTH constexpr void shareSequences(const RecurrenceShape &s, int blocks, Re
   p.stepLength = (long long)(32 * p.warpsOfSequence / p.across) * p.items;
   p.cluster = 1;
   while (p.sequencesOfBlock == 1 && p.cluster < 8 &&
-         2 * p.cluster * s.sequences * p.strips <= blocks * recurrenceProcessors &&
+         2 * p.cluster * s.sequences * p.strips <= blocks * aboutProcessors &&
          p.cluster * p.stepLength < s.length)
     p.cluster *= 2;
   p.steps = divideUp(s.length, p.cluster * p.stepLength);

@@ -356,6 +356,30 @@ inline AttentionProblem problemOf(const Case &c, std::mt19937_64 &random) {
   return p;
 }
 
+/// The kernels of all cases, which are ways to compute one problem, give gradients of the same
+/// bits, whatever order the blocks start in and their threads run in.
+inline void expectSameGradients(const AttentionProblem &p, const std::vector<Case> &cases,
+                                uint64_t seeds = 2) {
+  const AttentionResult expected = attentionReference(p);
+  std::vector<std::byte> dq, dk, dv;
+  for (const Case &c : cases) {
+    AttentionKernels kernels(c);
+    kernels.upload(p);
+    kernels.lse = DeviceBuffer::ofFloats("lse", expected.lse);
+    for (uint64_t seed = 1; seed <= seeds; ++seed) {
+      kernels.runBackward(seed);
+      if (dq.empty()) {
+        dq = kernels.dq.bytes;
+        dk = kernels.dk.bytes;
+        dv = kernels.dv.bytes;
+      }
+      EXPECT_EQ(kernels.dq.bytes, dq);
+      EXPECT_EQ(kernels.dk.bytes, dk);
+      EXPECT_EQ(kernels.dv.bytes, dv);
+    }
+  }
+}
+
 /// The text of one of the device library's headers.
 inline std::string textOf(const std::string &header) {
   for (const plan::Source &source : codegen::deviceLibrary())

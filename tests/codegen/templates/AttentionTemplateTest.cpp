@@ -155,21 +155,11 @@ TEST(AttentionTemplate, TicketsRule) {
 /// The same bits whatever order the blocks start in and their threads run in.
 TEST(AttentionTemplate, ChainOrder) {
   for (int size : {64, 128}) {
-    Case c = {.tokens = 400, .size = size, .tiles = chain};
+    const Case c = {.tokens = 400, .size = size, .tiles = chain};
     std::mt19937_64 random(63);
-    AttentionKernels kernels(c);
     AttentionProblem p = problemOf(c, random);
     causalRanges(p, 0, 1000, 1, random);
-    AttentionResult expected = attentionReference(p);
-    kernels.upload(p);
-    kernels.lse = DeviceBuffer::ofFloats("lse", expected.lse);
-    kernels.runBackward(1);
-    const std::vector<std::byte> dq = kernels.dq.bytes, dk = kernels.dk.bytes;
-    for (uint64_t seed : {2, 3}) {
-      kernels.runBackward(seed);
-      EXPECT_EQ(kernels.dq.bytes, dq);
-      EXPECT_EQ(kernels.dk.bytes, dk);
-    }
+    expectSameGradients(p, {c}, 3);
   }
 }
 TEST(AttentionTemplate, Tickets) {
@@ -183,29 +173,13 @@ TEST(AttentionTemplate, Tickets) {
 /// The bits of the kernel without tickets, whatever order the blocks start in.
 TEST(AttentionTemplate, TicketsChangeNothing) {
   for (int size : {64, 128}) {
-    Case c = {.tokens = 400, .heads = 2, .sharing = size / 64, .size = size, .hasMaps = true};
+    const Case c = {.tokens = 400, .heads = 2, .sharing = size / 64, .size = size, .hasMaps = true};
     std::mt19937_64 random(135);
     AttentionProblem p = problemOf(c, random);
     causalRanges(p, 0.01, 2, 64, random);
-    const AttentionResult expected = attentionReference(p);
-    std::vector<std::byte> dq, dk, dv;
-    for (bool hasTickets : {false, true}) {
-      c.hasTickets = hasTickets;
-      AttentionKernels kernels(c);
-      kernels.upload(p);
-      kernels.lse = DeviceBuffer::ofFloats("lse", expected.lse);
-      for (uint64_t seed : {1, 2}) {
-        kernels.runBackward(seed);
-        if (dq.empty()) {
-          dq = kernels.dq.bytes;
-          dk = kernels.dk.bytes;
-          dv = kernels.dv.bytes;
-        }
-        EXPECT_EQ(kernels.dq.bytes, dq);
-        EXPECT_EQ(kernels.dk.bytes, dk);
-        EXPECT_EQ(kernels.dv.bytes, dv);
-      }
-    }
+    Case byTickets = c;
+    byTickets.hasTickets = true;
+    expectSameGradients(p, {c, byTickets});
   }
 }
 TEST(AttentionTemplate, TicketsFindPlantedFaults) {
@@ -260,7 +234,7 @@ TEST(AttentionTemplate, ElementsApart) {
 /// larger by less and by more than what a maximum may be exceeded by.
 TEST(AttentionTemplate, ScoresThatGrow) {
   const double first[] = {-640, -704, -224, 40, 44, 52, 416, 52};
-  for (const Choice &tiles : {Choice{}, fewStages, bulkTiles, threeGroups}) {
+  for (const Choice &tiles : {Choice{}, fewStages, bulkTiles, threeGroups, fourGroups}) {
     Case c = {.tokens = 510, .size = 64, .tiles = tiles, .hasMaps = tiles.boxKeys > 0};
     std::mt19937_64 random(17);
     AttentionProblem p = problemOf(c, random);
