@@ -24,10 +24,8 @@ public:
     if (!extent.isWhole)
       model.sequences = model.sequences < 4 ? 1 : 2;
     model.has8Bit = extent.is8Bit;
-    if (model.has8Bit) { // on one rank; what is summed over the tokens has 8-bit operands too
-      model.sequences = 1;
+    if (model.has8Bit) // what is summed over the tokens has 8-bit operands too
       model.seqLen = chance(30) ? 128 : (model.seqLen + 15) / 16 * 16;
-    }
     // Three in four models are f32 throughout; of the others some are bf16 nearly so.
     bf16Percent = chance(75) ? 0 : chance(50) ? 40 : 90;
   }
