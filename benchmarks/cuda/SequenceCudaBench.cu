@@ -73,11 +73,11 @@ struct Recurrence {
   static constexpr int sequences = N, length = Length, channels = C;
   static constexpr int across = C == 1 ? Length : C;
   static constexpr int most = 16 / int(sizeof(T));
-  static constexpr int vector = across % most == 0 ? most : 1;
+  static constexpr int vector = across % most == 0 ? most : 1, multiprocessors = 132;
   static constexpr bool hasFactor = Factor, hasTerm = Term, reverse = Reverse, adjoint = Adjoint;
   static constexpr float initial = Term ? 0.0f : 1.0f;
-  static constexpr nano::RecurrenceShape shape = {N,      Length,         C,
-                                                  vector, int(sizeof(T)), int(Factor) + int(Term)};
+  static constexpr nano::RecurrenceShape shape = {
+      N, Length, C, vector, int(sizeof(T)), int(Factor) + int(Term), multiprocessors};
   static constexpr nano::RecurrencePlan plan = nano::recurrencePlan(shape);
 };
 
@@ -168,11 +168,12 @@ template <class F, class G, class R, int D, int W, BandOp Op, bool Matrices> str
   using First = F;
   using Second = G;
   using Result = R;
-  static constexpr int tokens = 49152, heads = 768 / D, size = D, width = W;
+  static constexpr int tokens = 49152, heads = 768 / D, size = D, width = W, multiprocessors = 132;
   static constexpr bool transpose = Op == BandOp::Transposed, onMatrices = Matrices;
   static constexpr BandOp op = Op;
-  static constexpr nano::BandShape shape = {tokens,   heads,          size,      width,
-                                            Matrices, int(sizeof(F)), transpose, int(sizeof(G))};
+  static constexpr nano::BandShape shape = {tokens,    heads,          size,
+                                            width,     Matrices,       int(sizeof(F)),
+                                            transpose, int(sizeof(G)), multiprocessors};
   static constexpr int residentBlocks =
       Matrices ? nano::bandMatrixPlan(shape, Op == BandOp::Scores).residentBlocks : 0;
   static constexpr auto launch =

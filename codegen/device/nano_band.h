@@ -8,6 +8,7 @@
 //     using Second = nano::bf16; // of k, or v
 //     using Result = float;
 //     static constexpr int tokens = 49152, heads = 6, size = 128, width = 112; // T, H, D, W
+//     static constexpr int multiprocessors = 132; // see BandShape
 //     static constexpr bool transpose = false; // of products
 //     // The rows of q, k, v and y begin at multiples of 16 bytes, and D is a multiple of 8, or
 //     // of 4 where k or v is f32. Scores: q and k are of one type, D is at most 256.

@@ -14,10 +14,15 @@ using mma::Lane;
 
 /// A part of a tile's window, of iteration i of bandScoresLaunch's or bandProductLaunch's.
 template <class S, bool isScores> struct Walk {
-  static constexpr BandShape shape = {S::tokens,    S::heads,
-                                      S::size,      S::width,
-                                      true,         int(sizeof(typename S::First)),
-                                      S::transpose, int(sizeof(typename S::Second))};
+  static constexpr BandShape shape = {S::tokens,
+                                      S::heads,
+                                      S::size,
+                                      S::width,
+                                      true,
+                                      int(sizeof(typename S::First)),
+                                      S::transpose,
+                                      int(sizeof(typename S::Second)),
+                                      S::multiprocessors};
   static constexpr BandMatrixPlan plan = bandMatrixPlan(shape, isScores);
   static constexpr int threads = 32 * plan.warps, tokens = 16 * plan.groups,
                        slices = isScores ? 1 : int(divideUp(S::size, plan.columns)),

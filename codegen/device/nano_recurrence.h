@@ -6,7 +6,7 @@
 //   struct Recurrence {
 //     using Element = float; // of a, b and h: nano::bf16 or float
 //     static constexpr int sequences = 2, length = 4096, channels = 768; // N, T, C
-//     static constexpr int vector = 4; // see RecurrenceShape
+//     static constexpr int vector = 4, multiprocessors = 132; // see RecurrenceShape
 //     static constexpr bool hasFactor = true, hasTerm = true, reverse = false, adjoint = false;
 //     static constexpr float initial = 0.0f;
 //   };
@@ -18,7 +18,7 @@
 //
 // Threads, iterations and dynamic shared bytes are recurrenceLaunch(shape), the blocks of a cluster
 // recurrencePlan(shape).cluster; iterationsPerBlock is 1. Every element is read once. The order in
-// which maps are composed depends on the shape alone.
+// which maps are composed depends on the shape alone, of which the GPU's multiprocessors are one.
 #pragma once
 
 #include "nano_hopper.h"
@@ -92,7 +92,8 @@ constexpr RecurrenceShape shapeOf = {S::sequences,
                                      S::channels,
                                      S::vector,
                                      int(sizeof(typename S::Element)),
-                                     int(S::hasFactor) + int(S::hasTerm)};
+                                     int(S::hasFactor) + int(S::hasTerm),
+                                     S::multiprocessors};
 
 /// The states that the warps of a sequence begin a step with, from what each does to the state
 /// before it. Channels are the block's, from 0 on. A step's order: set, syncThreads, give, begin,

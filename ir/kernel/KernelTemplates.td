@@ -405,16 +405,17 @@ def Kernel_SparsemaxAttr : Kernel_Entry<"Sparsemax", "sparsemax", "nano_sparsema
 }
 
 def Kernel_RecurrenceAttr : Kernel_Entry<"Recurrence", "recurrence", "nano_recurrence.h", [
-    Size<"sequences">, Size<"length">, Size<"channels">, Size<"vector">, Flag<"reverse">, Flag<"adjoint">, Real<"initial">, ReadIfAny<"a">, ReadIfAny<"b">,
+    Size<"sequences">, Size<"length">, Size<"channels">, Size<"vector">, Size<"multiprocessors">, Flag<"reverse">, Flag<"adjoint">, Real<"initial">, ReadIfAny<"a">, ReadIfAny<"b">,
     WriteEach<"h">], "a recurrence"> {
   let summary = "the states of a recurrence (nano_recurrence.h)";
   let description = [{
     Of `nano.recurrence`: `sequences` sequences of `length` states of `channels` numbers, with the factors of buffer `a` and the terms of buffer `b`, where there are any; the states
-    go to each of the buffers `h`. `vector` neighbouring elements, channels or, where there is one channel, states, lie at a multiple of their bytes in all of them.
+    go to each of the buffers `h`. `vector` neighbouring elements, channels or, where there is one channel, states, lie at a multiple of their bytes in all of them. `multiprocessors`: of the GPU, by
+    which blocks share a sequence, and results' last bits differ.
 
     Errors: sizes below 1; vectors that do not divide the channels, or the length of one; neither factors nor terms.
 
-    Example: `#kernel.recurrence<sequences = 2, length = 128, channels = 64, vector = 4, reverse = false, adjoint = false, initial = 0.0 : f64, b = 0, h = [1]>`
+    Example: `#kernel.recurrence<sequences = 2, length = 128, channels = 64, vector = 4, multiprocessors = 132, reverse = false, adjoint = false, initial = 0.0 : f64, b = 0, h = [1]>`
   }];
   let errors = [{
   if (!a && !b)
@@ -427,7 +428,7 @@ def Kernel_RecurrenceAttr : Kernel_Entry<"Recurrence", "recurrence", "nano_recur
 struct Recurrence {
   using Element = %a|b.type;
   static constexpr int sequences = %sequences, length = %length, channels = %channels;
-  static constexpr int vector = %vector;
+  static constexpr int vector = %vector, multiprocessors = %multiprocessors;
   static constexpr bool hasFactor = %a.given, hasTerm = %b.given, reverse = %reverse, adjoint = %adjoint;
   static constexpr float initial = %initial;
 };
@@ -443,7 +444,7 @@ struct Recurrence {
 
 /// Products with a band of tokens: of the op's two operands, by the device library's `function`.
 class Kernel_BandTemplate<string name, string mnemonicOf, string function, string columnsOfFirst, string columnsOfResult> : Kernel_Entry<name, mnemonicOf, "nano_band.h", [
-    Size<"tokens">, Size<"heads">, Size<"size">, Size<"width">, Flag<"transpose">, Flag<"on_matrices">, Read<"first">, Read<"second">, WriteEach<"y">], "a band"> {
+    Size<"tokens">, Size<"heads">, Size<"size">, Size<"width">, Size<"multiprocessors">, Flag<"transpose">, Flag<"on_matrices">, Read<"first">, Read<"second">, WriteEach<"y">], "a band"> {
   let reach = !strconcat("return extent({tokens, heads, position == second ? size : position == first ? ", columnsOfFirst, " : ", columnsOfResult, "});");
   let definition = [{
 struct Band {
@@ -451,6 +452,7 @@ struct Band {
   using Second = %second.type;
   using Result = %y.type;
   static constexpr int tokens = %tokens, heads = %heads, size = %size, width = %width;
+  static constexpr int multiprocessors = %multiprocessors;
   static constexpr bool transpose = %transpose, onMatrices = %on_matrices;
 };
   }];
@@ -466,11 +468,11 @@ def Kernel_BandScoresAttr : Kernel_BandTemplate<"BandScores", "band_scores", "ba
   let summary = "products of rows with those of the tokens before them (nano_band.h)";
   let description = [{
     As `nano.band_scores`, of `tokens` rows of `heads` heads of `size` elements and the `width` tokens up to each; `on_matrices`: on tensor cores, which takes
-    rows at multiples of 16 bytes; of f32 each number goes in as two.
+    rows at multiples of 16 bytes; of f32 each number goes in as two. `multiprocessors`: of the GPU, for its speed, not for the results.
 
     Errors: sizes below 1.
 
-    Example: `#kernel.band_scores<tokens = 128, heads = 2, size = 64, width = 8, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>`
+    Example: `#kernel.band_scores<tokens = 128, heads = 2, size = 64, width = 8, multiprocessors = 132, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>`
   }];
 }
 
@@ -481,7 +483,7 @@ def Kernel_BandProductAttr : Kernel_BandTemplate<"BandProduct", "band_product", 
 
     Errors: sizes below 1.
 
-    Example: `#kernel.band_product<tokens = 128, heads = 2, size = 64, width = 8, transpose = true, on_matrices = true, first = 0, second = 1, y = [2]>`
+    Example: `#kernel.band_product<tokens = 128, heads = 2, size = 64, width = 8, multiprocessors = 132, transpose = true, on_matrices = true, first = 0, second = 1, y = [2]>`
   }];
 }
 

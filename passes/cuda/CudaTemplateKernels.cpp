@@ -462,7 +462,8 @@ private:
                                       type.getDimSize(2),
                                       int(commonVector(all, type.getDimSize(2) == 1 ? 1 : 2)),
                                       int(step::elementBytes(type.getElementType())),
-                                      int(op->getNumOperands())};
+                                      int(op->getNumOperands()),
+                                      int(multiprocessors)};
     const nano::RecurrencePlan plan = nano::recurrencePlan(shape);
     TemplateCall launch;
     const Bound at = bind(launch, ins, {outs});
@@ -479,9 +480,9 @@ private:
     const std::optional<int64_t> a = op.getA() ? std::optional(at.ins[0]) : std::nullopt,
                                  term = op.getB() ? std::optional(at.ins.back()) : std::nullopt;
     set(launch, kernel::RecurrenceAttr::get(b.getContext(), shape.sequences, shape.length,
-                                            shape.channels, shape.vector, op.getReverse(),
-                                            op.getAdjoint(), op.getInitialAttr(), a, term,
-                                            b.getDenseI64ArrayAttr(at.outs[0])));
+                                            shape.channels, shape.vector, multiprocessors,
+                                            op.getReverse(), op.getAdjoint(), op.getInitialAttr(),
+                                            a, term, b.getDenseI64ArrayAttr(at.outs[0])));
     return std::vector<TemplateCall>{launch};
   }
 
@@ -501,10 +502,11 @@ private:
                         type.getDimSize(2) <= nano::bandMostSize
                   : llvm::all_of(outs, [](Value out) { return hasVectorRows(out); }));
     const nano::BandShape shape{
-        type.getDimSize(0), type.getDimSize(1),
-        type.getDimSize(2), cast<RankedTensorType>(band.getType()).getDimSize(2),
-        onMatrices,         bytesOf(ins[0]),
-        transpose,          rowBytes};
+        type.getDimSize(0),  type.getDimSize(1),
+        type.getDimSize(2),  cast<RankedTensorType>(band.getType()).getDimSize(2),
+        onMatrices,          bytesOf(ins[0]),
+        transpose,           rowBytes,
+        int(multiprocessors)};
     TemplateCall launch;
     const Bound at = bind(launch, ins, {outs});
     setLaunch(launch, isScores ? "band_scores" : "band_product",
@@ -514,13 +516,13 @@ private:
       launch.residentBlocks = nano::bandMatrixPlan(shape, isScores).residentBlocks;
     const DenseI64ArrayAttr y = b.getDenseI64ArrayAttr(at.outs[0]);
     if (isScores)
-      set(launch,
-          kernel::BandScoresAttr::get(b.getContext(), shape.tokens, shape.heads, shape.size,
-                                      shape.width, transpose, onMatrices, at.ins[0], at.ins[1], y));
+      set(launch, kernel::BandScoresAttr::get(b.getContext(), shape.tokens, shape.heads, shape.size,
+                                              shape.width, multiprocessors, transpose, onMatrices,
+                                              at.ins[0], at.ins[1], y));
     else
       set(launch, kernel::BandProductAttr::get(b.getContext(), shape.tokens, shape.heads,
-                                               shape.size, shape.width, transpose, onMatrices,
-                                               at.ins[0], at.ins[1], y));
+                                               shape.size, shape.width, multiprocessors, transpose,
+                                               onMatrices, at.ins[0], at.ins[1], y));
     launch.flops =
         b.getF64FloatAttr(2.0 * double(shape.tokens) * double(shape.heads) * double(shape.size) *
                           double(shape.width) / double(launch.iterations));

@@ -86,8 +86,12 @@ std::string programText(const std::vector<Operand> &ins, const Operand &out,
          "\n    nano.yield %r : " + out.tensor() + "\n  }\n}\n";
 }
 
+/// Those of a GPU that kernels are made for, unless a test says otherwise.
+constexpr int64_t manyProcessors = 132;
+
 /// Runs all of the task's launches on the emulator, on the memory of `runner`.
-void runOnEmulator(const std::string &text, TaskRunner &runner, uint64_t seed) {
+void runOnEmulator(const std::string &text, TaskRunner &runner, uint64_t seed,
+                   int64_t multiprocessors = manyProcessors) {
   MLIRContext context;
   context.loadDialect<graph::NanoDialect, step::StepDialect, arith::ArithDialect, func::FuncDialect,
                       math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
@@ -97,7 +101,7 @@ void runOnEmulator(const std::string &text, TaskRunner &runner, uint64_t seed) {
   PassManager passes(&context);
   LowerKernelsOptions options;
   options.target = "cuda";
-  options.multiprocessors = 4;
+  options.multiprocessors = multiprocessors;
   passes.addPass(createLowerKernels(options));
   ASSERT_TRUE(succeeded(passes.run(*module)));
 
@@ -146,7 +150,8 @@ void runOnEmulator(const std::string &text, TaskRunner &runner, uint64_t seed) {
 
 /// The op on this machine and on the emulator. `terms`: roundings that an element has.
 void check(const std::vector<Operand> &ins, const Operand &out, const std::string &op,
-           kernels::Emitter emitter, int64_t terms, double (*factor)(double) = nullptr) {
+           kernels::Emitter emitter, int64_t terms, double (*factor)(double) = nullptr,
+           int64_t multiprocessors = manyProcessors) {
   const std::string text = programText(ins, out, op);
   SCOPED_TRACE(text);
   const double tolerance = 1.2e-7 * double(terms + 1) + (out.element == "bf16" ? 4e-3 : 0);
@@ -170,7 +175,7 @@ void check(const std::vector<Operand> &ins, const Operand &out, const std::strin
     runner->run(cuts);
     EXPECT_EQ(runner->outputBytes(), whole) << "the bits depend on how the iterations were split";
   }
-  ASSERT_NO_FATAL_FAILURE(runOnEmulator(text, *runner, uint64_t(terms)));
+  ASSERT_NO_FATAL_FAILURE(runOnEmulator(text, *runner, uint64_t(terms), multiprocessors));
   EXPECT_LE(largestError(runner->output(0), runner->expected()[0]), tolerance) << "emulator";
 }
 
@@ -181,6 +186,7 @@ struct RecurrenceCase {
   int64_t sequences, length, channels;
   std::string element = "f32";
   bool isStrided = false, isOfAllKinds = false;
+  int64_t multiprocessors = manyProcessors;
 };
 
 /// Of a factor and a term; of all kinds also of one of them, from the end, and adjoints.
@@ -191,7 +197,7 @@ void checkRecurrence(const RecurrenceCase &c) {
   };
   auto run = [&](const std::vector<Operand> &ins, const std::string &text,
                  double (*factor)(double)) {
-    check(ins, x, text, kernels::emitRecurrenceKernel, c.length, factor);
+    check(ins, x, text, kernels::emitRecurrenceKernel, c.length, factor, c.multiprocessors);
   };
   run({x, x}, op("factor %x term %y from 0.5", ""), within1);
   if (!c.isOfAllKinds)
@@ -237,6 +243,12 @@ TEST(RecurrenceKernel, ManySequences) {
   checkRecurrence({1024, 1030, 1, "bf16"});
 }
 
+/// Clusters of as many blocks as a small GPU has room for.
+TEST(RecurrenceKernel, FewMultiprocessors) {
+  for (int64_t multiprocessors : {1, 2, 5})
+    checkRecurrence({1, 2100, 20, "f32", false, false, multiprocessors});
+}
+
 TEST(RecurrenceKernel, StridedOperands) { checkRecurrence({2, 300, 20, "bf16", true}); }
 
 namespace {
@@ -245,6 +257,7 @@ struct BandCase {
   int64_t tokens, heads, size, width;
   std::string first = "f32", second = "f32", result = "f32";
   bool isStrided = false;
+  int64_t multiprocessors = manyProcessors;
 };
 
 void checkBand(const BandCase &c) {
@@ -256,12 +269,12 @@ void checkBand(const BandCase &c) {
   {
     const Operand q{rows, c.first, c.isStrided}, k{rows, c.second}, s{band, c.result, c.isStrided};
     check({q, k}, s, "nano.band_scores %x, %y" + types(q, k, s), kernels::emitBandScoresKernel,
-          c.size);
+          c.size, nullptr, c.multiprocessors);
   }
   for (const char *transpose : {"", " {transpose}"}) {
     const Operand p{band, c.first, c.isStrided}, v{rows, c.second}, y{rows, c.result, c.isStrided};
     check({p, v}, y, "nano.band_product %x, %y" + (transpose + types(p, v, y)),
-          kernels::emitBandProductKernel, c.width);
+          kernels::emitBandProductKernel, c.width, nullptr, c.multiprocessors);
   }
 }
 
@@ -299,10 +312,10 @@ TEST(BandKernels, SplitNumbers) {
   checkBand({310, 1, 128, 304});
 }
 
-/// As many heads as give a block several tiles, which go around the ring of rows.
+/// So few multiprocessors that a block has several tiles, which go around the ring of rows.
 TEST(BandKernels, SeveralTilesOfABlock) {
-  checkBand({200, 140, 8, 20, "bf16", "bf16", "f32"});
-  checkBand({200, 140, 8, 18, "f32", "f32", "bf16"});
+  checkBand({400, 3, 8, 20, "bf16", "bf16", "f32", false, 1});
+  checkBand({400, 5, 8, 18, "f32", "f32", "bf16", false, 2});
 }
 
 TEST(BandKernels, Bf16) {

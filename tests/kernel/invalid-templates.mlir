@@ -117,27 +117,27 @@ kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.cu
 // -----
 
 // expected-error @below {{a recurrence without factors and without terms}}
-kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, reverse = false, adjoint = true, initial = 0.0 : f64, h = [1]>}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, multiprocessors = 132, reverse = false, adjoint = true, initial = 0.0 : f64, h = [1]>}
 
 // -----
 
 // expected-error @below {{a recurrence in vectors of 4 that do not divide 6}}
-kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 6, vector = 4, reverse = false, adjoint = true, initial = 0.0 : f64, b = 0, h = [1]>}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 6, vector = 4, multiprocessors = 132, reverse = false, adjoint = true, initial = 0.0 : f64, b = 0, h = [1]>}
 
 // -----
 
 // expected-error @below {{a recurrence with a size of 0: must be at least 1}}
-kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 0, vector = 1, reverse = false, adjoint = true, initial = 0.0 : f64, b = 0, h = [1]>}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 0, vector = 1, multiprocessors = 132, reverse = false, adjoint = true, initial = 0.0 : f64, b = 0, h = [1]>}
 
 // -----
 
 // expected-error @below {{a band with a size of 0: must be at least 1}}
-kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.band_scores<tokens = 0, heads = 2, size = 64, width = 8, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.band_scores<tokens = 0, heads = 2, size = 64, width = 8, multiprocessors = 132, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
 
 // -----
 
 // expected-error @below {{a band with a size of 0: must be at least 1}}
-kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.band_product<tokens = 0, heads = 2, size = 64, width = 8, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.band_product<tokens = 0, heads = 2, size = 64, width = 8, multiprocessors = 132, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
 
 // -----
 

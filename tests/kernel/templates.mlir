@@ -42,17 +42,17 @@ kernel.func @k7(memref<0xi8>, index, index) attributes {instantiates = #kernel.t
 // CHECK-SAME: {instantiates = #kernel.custom<function = "f", cpu = "void f();", cuda = "\22", inputs = [0], outputs = [array<i64: 1>], added = [0]>}
 kernel.func @k8(memref<0xi8>, index, index) attributes {instantiates = #kernel.custom<function = "f", cpu = "void f();", cuda = "\22", inputs = [0], outputs = [array<i64: 1>], added = [0]>}
 // CHECK:      kernel.func @k9(memref<0xi8>, index, index)
-// CHECK-SAME: {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, reverse = false, adjoint = true, initial = 1.000000e+00 : f64, a = 0, b = 1, h = [2]>}
-kernel.func @k9(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, reverse = false, adjoint = true, initial = 1.0 : f64, a = 0, b = 1, h = [2]>}
+// CHECK-SAME: {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, multiprocessors = 132, reverse = false, adjoint = true, initial = 1.000000e+00 : f64, a = 0, b = 1, h = [2]>}
+kernel.func @k9(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, multiprocessors = 132, reverse = false, adjoint = true, initial = 1.0 : f64, a = 0, b = 1, h = [2]>}
 // CHECK:      kernel.func @k10(memref<0xi8>, index, index)
-// CHECK-SAME: {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, reverse = false, adjoint = true, initial = 1.000000e+00 : f64, b = 0, h = [1]>}
-kernel.func @k10(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, reverse = false, adjoint = true, initial = 1.0 : f64, b = 0, h = [1]>}
+// CHECK-SAME: {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, multiprocessors = 132, reverse = false, adjoint = true, initial = 1.000000e+00 : f64, b = 0, h = [1]>}
+kernel.func @k10(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, multiprocessors = 132, reverse = false, adjoint = true, initial = 1.0 : f64, b = 0, h = [1]>}
 // CHECK:      kernel.func @k11(memref<0xi8>, index, index)
-// CHECK-SAME: {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, reverse = false, adjoint = true, initial = 1.000000e+00 : f64, a = 0, h = [2, 3]>}
-kernel.func @k11(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, reverse = false, adjoint = true, initial = 1.0 : f64, a = 0, h = [2, 3]>}
+// CHECK-SAME: {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, multiprocessors = 132, reverse = false, adjoint = true, initial = 1.000000e+00 : f64, a = 0, h = [2, 3]>}
+kernel.func @k11(memref<0xi8>, index, index) attributes {instantiates = #kernel.recurrence<sequences = 2, length = 1024, channels = 64, vector = 4, multiprocessors = 132, reverse = false, adjoint = true, initial = 1.0 : f64, a = 0, h = [2, 3]>}
 // CHECK:      kernel.func @k12(memref<0xi8>, index, index)
-// CHECK-SAME: {instantiates = #kernel.band_scores<tokens = 8, heads = 2, size = 64, width = 8, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
-kernel.func @k12(memref<0xi8>, index, index) attributes {instantiates = #kernel.band_scores<tokens = 8, heads = 2, size = 64, width = 8, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
+// CHECK-SAME: {instantiates = #kernel.band_scores<tokens = 8, heads = 2, size = 64, width = 8, multiprocessors = 132, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
+kernel.func @k12(memref<0xi8>, index, index) attributes {instantiates = #kernel.band_scores<tokens = 8, heads = 2, size = 64, width = 8, multiprocessors = 132, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
 // CHECK:      kernel.func @k13(memref<0xi8>, index, index)
-// CHECK-SAME: {instantiates = #kernel.band_product<tokens = 8, heads = 2, size = 64, width = 8, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
-kernel.func @k13(memref<0xi8>, index, index) attributes {instantiates = #kernel.band_product<tokens = 8, heads = 2, size = 64, width = 8, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
+// CHECK-SAME: {instantiates = #kernel.band_product<tokens = 8, heads = 2, size = 64, width = 8, multiprocessors = 132, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
+kernel.func @k13(memref<0xi8>, index, index) attributes {instantiates = #kernel.band_product<tokens = 8, heads = 2, size = 64, width = 8, multiprocessors = 132, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}

@@ -12,6 +12,7 @@ struct BandShape {
   int weightBytes = 4;                  ///< of a weight of products
   bool transpose = false;               ///< of products
   int rowBytes = 2;                     ///< of an element of k or v: 2 or 4
+  int multiprocessors = 132;            ///< of the GPU: for its speed, not for the results
 };
 
 /// On tensor cores: tokens come in groups of 16, whose bands lie in a window of rows of k or v,
@@ -76,7 +77,7 @@ NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isSco
   if (p.residentBlocks > 0) {
     const long long slices = isScores ? 1 : divideUp(s.size, p.columns);
     p.tiles = divideUp(s.heads * slices * divideUp(s.tokens, 16 * groups),
-                       aboutProcessors * p.residentBlocks);
+                       (long long)s.multiprocessors * p.residentBlocks);
   }
   return p;
 }

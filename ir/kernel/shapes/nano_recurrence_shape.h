@@ -12,6 +12,7 @@ struct RecurrenceShape {
                     ///< one access takes: they divide C or T
   int elementBytes; ///< of a, b and h
   int operands;     ///< of a and b, those that there are
+  int multiprocessors; ///< of the GPU: for its speed, and the order in which maps are composed
 };
 
 NANO_BOTH constexpr long long least(long long a, long long b) { return a < b ? a : b; }
@@ -47,7 +48,7 @@ NANO_BOTH constexpr void shareSequences(const RecurrenceShape &s, int blocks, Re
   p.stepLength = (long long)(32 * p.warpsOfSequence / p.across) * p.items;
   p.cluster = 1;
   while (p.sequencesOfBlock == 1 && p.cluster < 8 &&
-         2 * p.cluster * s.sequences * p.strips <= blocks * aboutProcessors &&
+         2 * p.cluster * s.sequences * p.strips <= (long long)blocks * s.multiprocessors &&
          p.cluster * p.stepLength < s.length)
     p.cluster *= 2;
   p.steps = divideUp(s.length, p.cluster * p.stepLength);

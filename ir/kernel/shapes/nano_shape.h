@@ -17,9 +17,6 @@ struct TemplateLaunch {
   int sharedBytes; ///< dynamic
 };
 
-/// Multiprocessors of a GPU, about, for what is fast on any and does not ask which it is.
-constexpr long long aboutProcessors = 132;
-
 NANO_BOTH constexpr long long divideUp(long long a, long long b) { return (a + b - 1) / b; }
 
 } // namespace nano

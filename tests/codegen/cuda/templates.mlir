@@ -467,7 +467,7 @@ step.program @slopes {
 // CHECK-LABEL: // recurrence
 // CHECK:         using Element = nano::bf16;
 // CHECK-NEXT:    static constexpr int sequences = 1, length = 300, channels = 64;
-// CHECK-NEXT:    static constexpr int vector = 8;
+// CHECK-NEXT:    static constexpr int vector = 8, multiprocessors = 132;
 // CHECK-NEXT:    static constexpr bool hasFactor = true, hasTerm = true, reverse = false, adjoint = true;
 // CHECK-NEXT:    static constexpr float initial = 0.0f;
 // CHECK:       __cluster_dims__(2, 1, 1)
@@ -493,6 +493,7 @@ step.program @recurrence {
 // CHECK-NEXT:    using Second = nano::bf16;
 // CHECK-NEXT:    using Result = nano::bf16;
 // CHECK-NEXT:    static constexpr int tokens = 128, heads = 2, size = 64, width = 16;
+// CHECK-NEXT:    static constexpr int multiprocessors = 132;
 // CHECK-NEXT:    static constexpr bool transpose = true, onMatrices = true;
 // CHECK:         x.second = {v, 128, 64, 1};
 // CHECK-NEXT:    x.y[0] = {y, 128, 64, 1};

@@ -407,7 +407,7 @@ module {
   module @kernels {
     // expected-error @below {{is a template that reaches 24 elements of buffer 1, which has 20}}
     kernel.func @band(read %p: memref<2x1x2xf32>, read %v: memref<4x1x5xf32>, write %y: memref<4x1x6xf32>, %scratch: memref<64xi8>, %begin: index, %end: index)
-        attributes {instantiates = #kernel.band_product<tokens = 4, heads = 1, size = 6, width = 1, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>} {
+        attributes {instantiates = #kernel.band_product<tokens = 4, heads = 1, size = 6, width = 1, multiprocessors = 132, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>} {
       kernel.return
     }
   }
