@@ -18,13 +18,14 @@ struct Target {
   /// The device that stands for it where kernels of a model's own are checked, and the one that is
   /// asked for those that it cannot compile; empty: there is none.
   std::string_view checkDevice, secondDevice;
-  bool hasNativeCode = false;  ///< kernels become code of this machine's processor; else CUDA C++
-  bool alignsProducts = false; ///< its library wants rows of products at multiples of 16 bytes
-  bool fusesProducts = false;  ///< it has a template of products with what follows them
-  bool sumsBothWays = false;   ///< its kernels may reduce along rows and sum columns in one pass
-  bool mergesProducts = false; ///< its library is faster on few wide products than on many narrow
-  bool batchesCopies = false;  ///< a launch costs time, so that copies are kernels that share one
-  bool isKMajor = false;       ///< its 8-bit products take operands with the inner dimension last
+  bool hasNativeCode = false;   ///< kernels become code of this machine's processor; else CUDA C++
+  bool narrowsProducts = false; ///< its products of f32 factors may have results of bf16
+  bool alignsProducts = false;  ///< its library wants rows of products at multiples of 16 bytes
+  bool fusesProducts = false;   ///< it has a template of products with what follows them
+  bool sumsBothWays = false;    ///< its kernels may reduce along rows and sum columns in one pass
+  bool mergesProducts = false;  ///< its library is faster on few wide products than on many narrow
+  bool batchesCopies = false;   ///< a launch costs time, so that copies are kernels that share one
+  bool isKMajor = false;        ///< its 8-bit products take operands with the inner dimension last
   /// The most bytes that the parameters of a launch may have; 0: any.
   int64_t maxParameterBytes = 0;
 

@@ -133,7 +133,8 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   chunks.report = options.reportDetails;
   passes.addPass(createChunkRows(chunks));
   // Before elementwise fusion, so that what a library call does for free is not made a kernel.
-  passes.addPass(createFoldMatmulEpilogues());
+  passes.addPass(createFoldMatmulEpilogues(
+      FoldMatmulEpiloguesOptions{.narrows = targetOf(options.target).narrowsProducts}));
   // Late on tensors: it fixes which tensors exist in memory, and all that follows is about those.
   FuseOptions fuse = options.fuse;
   fuse.bothSums = targetOf(options.target).sumsBothWays;

@@ -428,7 +428,7 @@ def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
     products beside five and without tickets beside with them, and half of a symmetric product beside the library's.
 
     Errors: a `target` that is none; `lanes` other than 8 and 16; an op that must be a kernel of its own beside others; a head of attention that does not fit into shared
-    memory; a result in place of an operand that other blocks read.
+    memory; a result in place of an operand that other blocks read; for CUDA, a product of f32 factors with a result of bf16, which its library does not have.
   }];
   let dependentDialects = ["::nano::step::StepDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",

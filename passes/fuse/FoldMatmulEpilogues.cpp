@@ -93,24 +93,45 @@ bool isWidenedInKernels(CastOp op) {
   });
 }
 
-/// Whether a product of these factors has a result of `element` in GPUs' libraries: of f32 factors
-/// none is narrower.
-template <typename Product> bool canHaveResult(Product product, Type element) {
-  return !tensorType(product.getA()).getElementType().isF32() || element.isF32();
+/// Whether a result of `element` is narrower than the product's factors, which are of f32.
+template <typename Product> bool isNarrowed(Product product, Type element) {
+  return tensorType(product.getA()).getElementType().isF32() && !element.isF32();
 }
 
 /// cast(matmul) ⇒ matmul with the cast's type: one rounding instead of two. A wider result that
-/// only fused ops read stays narrow in memory; one that no library narrows stays wide.
+/// only fused ops read stays narrow in memory; one that the library does not narrow stays wide.
 template <typename Product> struct FoldCast : OpRewritePattern<CastOp> {
-  using OpRewritePattern<CastOp>::OpRewritePattern;
+  FoldCast(MLIRContext *context, bool narrows) : OpRewritePattern(context), narrows(narrows) {}
   LogicalResult matchAndRewrite(CastOp op, PatternRewriter &rewriter) const override {
     Product matmul = foldableProduct<Product>(op.getX());
     Type element = tensorType(op).getElementType();
     if (!matmul || matmul.getAddend() || !(element.isF32() || element.isBF16()) ||
-        !canHaveResult(matmul, element) || isWidenedInKernels(op))
+        (!narrows && isNarrowed(matmul, element)) || isWidenedInKernels(op))
       return failure();
     rewriter.replaceOp(op, rebuild(rewriter, op, matmul, op.getType(), Value(),
                                    matmul.getAlpha().convertToDouble(), 1.0));
+    return success();
+  }
+
+private:
+  bool narrows;
+};
+
+/// A product of f32 factors with a narrower result ⇒ one of f32, and a cast of it: the sum is
+/// rounded once either way.
+struct WidenResult : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern<MatmulOp>::OpRewritePattern;
+  LogicalResult matchAndRewrite(MatmulOp op, PatternRewriter &rewriter) const override {
+    const RankedTensorType type = tensorType(op);
+    if (!isNarrowed(op, type.getElementType()))
+      return failure();
+    const auto wide = RankedTensorType::get(type.getShape(), rewriter.getF32Type());
+    Value addend = op.getAddend();
+    if (addend)
+      addend = CastOp::create(rewriter, op.getLoc(), wide, addend);
+    const Value product = rebuild(rewriter, op, op, wide, addend, op.getAlpha().convertToDouble(),
+                                  op.getBeta().convertToDouble());
+    rewriter.replaceOpWithNewOp<CastOp>(op, type, product);
     return success();
   }
 };
@@ -183,9 +204,13 @@ template <typename Product> struct FoldMixedAdd : OpRewritePattern<CastOp> {
 };
 
 struct FoldMatmulEpilogues : public nano::impl::FoldMatmulEpiloguesBase<FoldMatmulEpilogues> {
+  using Base::Base;
+
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    nano::populateMatmulEpilogues(patterns);
+    nano::populateMatmulEpilogues(patterns, narrows);
+    if (!narrows)
+      patterns.add<WidenResult>(&getContext());
     // No constant folding or CSE: recomputed forward values must stay apart from the originals.
     GreedyRewriteConfig config;
     config.enableFolding(false).enableConstantCSE(false);
@@ -196,8 +221,9 @@ struct FoldMatmulEpilogues : public nano::impl::FoldMatmulEpiloguesBase<FoldMatm
 
 } // namespace
 
-void nano::populateMatmulEpilogues(RewritePatternSet &patterns) {
-  patterns.add<FoldAdd<MatmulOp>, FoldCast<MatmulOp>, FoldMixedAdd<MatmulOp>, FoldScale<MatmulOp>,
-               FoldAdd<ScaledMatmulOp>, FoldCast<ScaledMatmulOp>, FoldMixedAdd<ScaledMatmulOp>,
-               FoldScale<ScaledMatmulOp>>(patterns.getContext());
+void nano::populateMatmulEpilogues(RewritePatternSet &patterns, bool narrows) {
+  patterns.add<FoldAdd<MatmulOp>, FoldMixedAdd<MatmulOp>, FoldScale<MatmulOp>,
+               FoldAdd<ScaledMatmulOp>, FoldMixedAdd<ScaledMatmulOp>, FoldScale<ScaledMatmulOp>>(
+      patterns.getContext());
+  patterns.add<FoldCast<MatmulOp>, FoldCast<ScaledMatmulOp>>(patterns.getContext(), narrows);
 }

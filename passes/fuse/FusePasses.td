@@ -50,9 +50,10 @@ def FoldMatmulEpilogues : Pass<"nano-fold-matmul-epilogues", "::mlir::ModuleOp">
     ```
 
     The library computes alpha·A·B + beta·C and rounds once, so that the product itself never crosses memory. It runs before fusion, which would otherwise
-    pay a kernel for each of these.
+    pay a kernel for each of these. Where a target's library has no products of f32 factors with results of bf16, such a product gets a result of f32, and the cast stays.
   }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [Option<"narrows", "narrows", "bool", "false", "the library has products of f32 factors with results of bf16">];
 }
 
 def Fuse : Pass<"nano-fuse", "::mlir::ModuleOp"> {

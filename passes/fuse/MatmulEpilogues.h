@@ -5,7 +5,8 @@
 
 namespace nano {
 
-/// The rewrites of nano-fold-matmul-epilogues.
-void populateMatmulEpilogues(mlir::RewritePatternSet &patterns);
+/// The rewrites of nano-fold-matmul-epilogues. `narrows`: also of products of f32 factors whose
+/// result is cast to bf16, which not every target's library has.
+void populateMatmulEpilogues(mlir::RewritePatternSet &patterns, bool narrows);
 
 } // namespace nano

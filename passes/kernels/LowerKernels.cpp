@@ -168,6 +168,8 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
     names.clear();
     rows.clear();
     ModuleOp module = getOperation();
+    if (!found->narrowsProducts && failed(refuseNarrowed(module)))
+      return signalPassFailure();
     auto kernels = module.lookupSymbol<ModuleOp>(step::kernelModuleName);
     if (!kernels) {
       OpBuilder atEnd = OpBuilder::atBlockEnd(module.getBody());
@@ -199,6 +201,20 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
   }
 
 private:
+  /// Products that the target's library does not have.
+  LogicalResult refuseNarrowed(ModuleOp module) const {
+    const WalkResult walked = module.walk([&](step::MatmulOp op) {
+      const Type result = op.getC().getType().getElementType();
+      if (!op.getA().getType().getElementType().isF32() || result.isF32())
+        return WalkResult::advance();
+      op.emitOpError("has factors of f32 and a result of ")
+          << result << ", a product that " << target
+          << "'s library does not have: let the result be of f32 and cast it";
+      return WalkResult::interrupt();
+    });
+    return failure(walked.wasInterrupted());
+  }
+
   struct Kernel {
     kernel::FuncOp function;
     int64_t iterations;

@@ -181,7 +181,8 @@ struct BroadcastSource : OpRewritePattern<BroadcastOp> {
 
 void simplifyEquations(OptimizerOp op) {
   RewritePatternSet patterns(op.getContext());
-  populateMatmulEpilogues(patterns);
+  // What a target's library can narrow, nano-fold-matmul-epilogues narrows later.
+  populateMatmulEpilogues(patterns, /*narrows=*/false);
   patterns.add<SinkReshape, BroadcastSource>(op.getContext());
   // Regions of one op: nothing here can fail but by not converging, which changes nothing.
   (void)applyPatternsGreedily(op.getBody(), std::move(patterns));

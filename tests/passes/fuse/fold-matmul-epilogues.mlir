@@ -1,4 +1,5 @@
 // RUN: nano-opt %s -nano-fold-matmul-epilogues | FileCheck %s
+// RUN: nano-opt %s -nano-fold-matmul-epilogues=narrows | FileCheck %s --check-prefix=NARROWS
 
 // CHECK-LABEL: nano.program @residual
 // CHECK-NEXT:  %[[Y:.*]] = nano.matmul %arg1, %arg2 add %arg0 {transpose_b}
@@ -90,12 +91,26 @@ nano.program @widened_in_kernels(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>, 
   nano.return %y : tensor<8x16xf32>
 }
 
-// Libraries have no product of f32 factors with a narrower result.
+// Not every library has a product of f32 factors with a narrower result.
 // CHECK-LABEL: nano.program @narrowed_behind_f32
 // CHECK-NEXT:  %[[P:.*]] = nano.matmul %arg0, %arg1 : (tensor<8x32xf32>, tensor<32x16xf32>) -> tensor<8x16xf32>
 // CHECK-NEXT:  nano.cast %[[P]]
+// NARROWS-LABEL: nano.program @narrowed_behind_f32
+// NARROWS-NEXT:  nano.matmul %arg0, %arg1 : (tensor<8x32xf32>, tensor<32x16xf32>) -> tensor<8x16xbf16>
 nano.program @narrowed_behind_f32(%a: tensor<8x32xf32>, %b: tensor<32x16xf32>) -> tensor<8x16xbf16> {
   %p = nano.matmul %a, %b : (tensor<8x32xf32>, tensor<32x16xf32>) -> tensor<8x16xf32>
   %n = nano.cast %p : tensor<8x16xf32> -> tensor<8x16xbf16>
   nano.return %n : tensor<8x16xbf16>
+}
+
+// What a model says in one op is rounded once either way.
+// CHECK-LABEL: nano.program @narrowed
+// CHECK-NEXT:  %[[ADDEND:.*]] = nano.cast %arg2 : tensor<8x16xbf16> -> tensor<8x16xf32>
+// CHECK-NEXT:  %[[P:.*]] = nano.matmul %arg0, %arg1 add %[[ADDEND]] {alpha = 2.000000e+00 : f64, beta = 3.000000e+00 : f64} : (tensor<8x32xf32>, tensor<32x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+// CHECK-NEXT:  nano.cast %[[P]] : tensor<8x16xf32> -> tensor<8x16xbf16>
+// NARROWS-LABEL: nano.program @narrowed
+// NARROWS-NEXT:  nano.matmul %arg0, %arg1 add %arg2
+nano.program @narrowed(%a: tensor<8x32xf32>, %b: tensor<32x16xf32>, %c: tensor<8x16xbf16>) -> tensor<8x16xbf16> {
+  %p = nano.matmul %a, %b add %c {alpha = 2.0 : f64, beta = 3.0 : f64} : (tensor<8x32xf32>, tensor<32x16xf32>, tensor<8x16xbf16>) -> tensor<8x16xbf16>
+  nano.return %p : tensor<8x16xbf16>
 }
