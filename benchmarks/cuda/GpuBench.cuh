@@ -93,13 +93,23 @@ inline void judge(const char *what, const Difference &d, double normTolerance = 
   std::printf("  %-4s norm %.1e worst %.1e%s", what, d.norm(), d.worst(), right ? "" : "  WRONG");
 }
 
-/// The median of 20 runs after 3.
+/// Keeps the GPU busy for so many of its cycles.
+static __global__ void wait(long long cycles) {
+  for (const long long begin = clock64(); clock64() - begin < cycles;) {
+  }
+}
+
+/// The median of 20 runs after 3. A run is launched while the GPU is busy with something else: what
+/// the host takes to launch it is no part of the time, of which it would be half where a kernel
+/// takes some microseconds.
 inline double medianSeconds(const std::function<void()> &work) {
   std::vector<float> times;
   cudaEvent_t from, to;
   CHECK(cudaEventCreate(&from));
   CHECK(cudaEventCreate(&to));
   for (int i = 0; i < 23; ++i) {
+    wait<<<1, 1>>>(100'000); // 50 us
+    CHECK(cudaGetLastError());
     CHECK(cudaEventRecord(from));
     work();
     CHECK(cudaEventRecord(to));
