@@ -397,17 +397,64 @@ class TidyTest(SiteTest):
         self.tidy(0, "3 files, 3 of them read now, 0 with findings", env={"PATH": self.path("bin")})
         self.assertEqual(self.precompiled(), [])
 
-    def test_sources_that_are_compiled_as_one_are_read_each_by_itself(self):
-        self.write("runtime/C.cpp", "int *nothing = 0;")
+    def compile_together(self, *names):
+        """The build compiles these of runtime/ as one."""
         unity = "build/runtime/Unity/unity_0_cxx.cxx"
-        self.write(unity, *(f'#include "{self.path("runtime", name)}"' for name in ("A.cpp", "C.cpp")))
+        self.write(unity, *(f'#include "{self.path("runtime", name)}"' for name in names))
         with open(self.path("build/compile_commands.json"), encoding="utf-8") as file:
             entries = json.load(file)
+        words = entries[0]["command"].replace(self.path("runtime/A.cpp"), self.path(unity))
+        entries[0]["command"] = words.replace(" -fno-such-flag", "")
         entries[0]["file"] = self.path(unity)
-        entries[0]["command"] = entries[0]["command"].replace(self.path("runtime/A.cpp"), self.path(unity))
         self.write("build/compile_commands.json", json.dumps(entries))
-        output = self.tidy(1, "3 files, 3 of them read now, 1 with findings")
+
+    def test_sources_that_are_compiled_as_one_are_read_as_one(self):
+        """And each by itself where they have a finding."""
+        self.write("runtime/C.cpp", '#include "runtime/A.h"', "int four() { return twice(2); }")
+        self.compile_together("A.cpp", "C.cpp")
+        real, calls = shutil.which("clang-tidy-22"), self.path("calls")
+        counting = ("#!/bin/sh", f'echo "$@" >>{calls}', f'exec {real} "$@"')
+        self.write("bin/clang-tidy-22", *counting, executable=True)
+        path = {"PATH": f"{self.path('bin')}:{os.environ['PATH']}"}
+        self.tidy(0, "3 files, 3 of them read now, 0 with findings", env=path)
+        with open(calls, encoding="utf-8") as file:
+            self.assertEqual(len([line for line in file if "--version" not in line]), 2)
+        self.tidy(0, "3 files, 0 of them read now, 0 with findings", env=path)
+        self.write("runtime/C.cpp", "int *nothing = 0;")
+        output = self.tidy(1, "3 files, 1 of them read now, 1 with findings", env=path)
         self.assertIn("\nruntime/C.cpp:\n", output)
+        self.write("runtime/A.cpp", '#include "runtime/A.h"', "int twice(int x) { return x + x; }")
+        output = self.tidy(1, "3 files, 2 of them read now, 1 with findings", env=path)
+        self.assertIn("runtime/C.cpp:1:", output)
+
+    def test_sources_before_it_hide_nothing_of_a_source(self):
+        self.write("runtime/Names.h", "#pragma once", "namespace n { inline int one() { return 1; } }")
+        self.write(
+            "runtime/A.cpp",
+            '#include "runtime/Names.h"',
+            "using n::one;",
+            "int two() { return one() + 1; }",
+        )
+        self.compile_together("A.cpp", "C.cpp")
+        own = '#include "runtime/Names.h"'
+        for lines, finding in (
+            (["int four() { return n::one() + 3; }"], "undeclared identifier 'n'"),
+            (["int four() { return two() + 2; }"], "undeclared identifier 'two'"),
+            ([own, "using n::one; // one", "int four() { return 4; }"], "misc-unused-using-decls"),
+            ([own, "namespace m = n;", "int four() { return 4; }"], "misc-unused-alias-decls"),
+            ([own, own, "int four() { return n::one() + 3; }"], "readability-duplicate-include"),
+            (["#include <stdlib.h>", "int four() { return abs(4); }"], "modernize-deprecated-headers"),
+        ):
+            self.write("runtime/C.cpp", *lines)
+            with self.subTest(finding):
+                result = self.call(
+                    *(sys.executable, os.path.join(SUPPORT, "tidy.py")),
+                    *(self.folder, self.path("build"), "--jobs", "2"),
+                )
+                self.assertEqual(result.returncode, 1, result.stdout)
+                self.assertIn("\nruntime/C.cpp:\n", result.stdout)
+                self.assertIn(finding, result.stdout)
+                self.assertNotIn("\nruntime/A.cpp:\n", result.stdout)
 
     def test_no_files(self):
         self.write("build/compile_commands.json", "[]")

@@ -166,12 +166,12 @@ class Store:
             json.dump({name: identity(name) for name in files if name != text}, file)
         return True
 
-    def assign(self, wanted, pool):
-        """{file: Header} for the files of `wanted`, {file: its choices}, that one can serve; makes
-        the headers on `pool`, a concurrent.futures.Executor."""
+    def make_for(self, wanted, pool):
+        """Makes the headers that are worth it on `pool`, a concurrent.futures.Executor. `wanted`:
+        the choices of each text that is to be read."""
         users = collections.Counter(
             header
-            for options in wanted.values()
+            for options in wanted
             for header in {part for option in options for part in chain(option)}
         )
         worth = [
@@ -179,12 +179,13 @@ class Store:
         ]
         for length in sorted({len(chain(header)) for header in worth}):
             list(pool.map(self.make, [header for header in worth if len(chain(header)) == length]))
-        served = {}
-        for path, options in wanted.items():
-            header = next((option for option in options if self.made.get(option)), None)
-            if header:
-                served[path] = header
-        return served
+
+    def best(self, options):
+        """The first of a text's choices that is there, or None."""
+        for option in options:
+            if self.made.setdefault(option, self.is_fresh(option)):
+                return option
+        return None
 
     def keep_only(self, headers):
         """Deletes what is of none of these, or of what they go on from."""

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """clang-tidy over the project's files, each again only when it, a header of the project that it
 includes, its flags or the configuration changed: a clean file leaves a stamp under BUILD/tidy,
-named by the hash of all these. The headers of libraries are precompiled (precompiled.py) where
-clang++ is there for it.
+named by the hash of all these. Sources that the build compiles as one are read as one
+(together.py), and each by itself where something is found so. The headers of libraries are
+precompiled (precompiled.py) where clang++ is there for it.
 
 usage: tidy.py ROOT BUILD [--jobs N]     exit status 1 when a file has findings, 2 when there is
 nothing to read"""
@@ -14,10 +15,12 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
 import precompiled
+import together
 
 PROGRAM = "clang-tidy-22"
 INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
@@ -49,8 +52,8 @@ def flags_of(words):
 
 
 def sources_of(entry):
-    """The file of an entry of compile_commands.json; those that the build compiles as one file
-    (NanoUnity.cmake) each by itself."""
+    """The file of an entry of compile_commands.json, or those of which it includes the texts
+    (NanoUnity.cmake)."""
     path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
     if os.path.basename(os.path.dirname(path)) != "Unity" or not os.path.exists(path):
         return [path]
@@ -58,20 +61,35 @@ def sources_of(entry):
         return re.findall(r'^#include "([^"]+)"', file.read(), re.MULTILINE)
 
 
-def units(root, build):
-    """{file: flags} of the project's own sources in BUILD/compile_commands.json. What the build
-    generates is not read, and its headers are read as those of a library: without looking for
-    findings."""
+def commands(root, build):
+    """together.Command of each entry of BUILD/compile_commands.json that compiles sources of the
+    project's own. What the build generates is not read."""
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = json.load(file)
+    found, seen = [], set()
+    for entry in entries:
+        sources = [
+            path
+            for path in sources_of(entry)
+            if path.startswith(root + os.sep) and not path.startswith(build + os.sep)
+            if os.path.exists(path) and path not in seen
+        ]
+        seen.update(sources)
+        if sources:
+            words = entry.get("arguments") or shlex.split(entry["command"])
+            found.append(together.Command(words, entry["directory"], sources))
+    return found
+
+
+def units(root, build):
+    """{file: flags} of the project's own sources. Headers that the build generates are read as
+    those of a library: without looking for findings."""
     found = {}
-    for entry, path in ((entry, path) for entry in entries for path in sources_of(entry)):
-        inside = path.startswith(root + os.sep) and not path.startswith(build + os.sep)
-        if inside and os.path.exists(path) and path not in found:
-            flags = flags_of(entry.get("arguments") or shlex.split(entry["command"]))
-            found[path] = []
-            for flag in flags:
-                found[path] += ["-isystem", build] if flag == f"-I{build}" else [flag]
+    for command in commands(root, build):
+        flags = []
+        for flag in flags_of(command.words):
+            flags += ["-isystem", build] if flag == f"-I{build}" else [flag]
+        found.update((path, flags) for path in command.sources)
     return found
 
 
@@ -109,8 +127,9 @@ class Contents:
     def text(self, path):
         return b"".join(name.encode() + self.load(name)[0] for name in self.closure(path))
 
-    def names(self, path):
-        return {name for file in self.closure(path) for name in self.load(file)[2]}
+    def names(self, paths):
+        files = {file for path in paths for file in self.closure(path)}
+        return {name for file in files for name in self.load(file)[2]}
 
 
 def pattern(config, name):
@@ -169,32 +188,59 @@ def main():
         version,
         lambda name: checked.search(name) and not unchecked.search(name),
     )
-    choices = {
-        path: list(precompiled.choices(files[path], contents.names(path), headers.is_checked))
-        for path in files
-    }
-    headers.keep_only([header for options in choices.values() for header in options])
 
-    bad = 0
+    def choices(paths):
+        return list(precompiled.choices(files[paths[0]], contents.names(paths), headers.is_checked))
+
+    of_file = {path: choices([path]) for path in files}
+    built = commands(root, build)
+    kept = [*of_file.values(), *(choices(command.sources) for command in built)]
+    headers.keep_only([header for options in kept for header in options])
+
+    texts = os.path.join(build, "tidy-texts")
+    shutil.rmtree(texts, ignore_errors=True)
+    groups = together.groups_of(built, set(wanted), texts)
+    in_groups = {path for group in groups for path in group.sources}
+    alone = [path for path in wanted if path not in in_groups]
+
+    def read(path, flags, options):
+        header = headers.best(options)
+        return run(path, headers.flags(flags, header) if header else flags, config, extra)
+
+    def read_alone(paths):
+        return [(path, *read(path, files[path], of_file[path])) for path in paths]
+
+    def read_group(group, options):
+        """What is read as one without a finding is read; each source of another by itself."""
+        status, output = read(group.path, files[group.sources[0]], options)
+        if status or output.strip():
+            return read_alone(group.sources)
+        # The first one has compiled by itself if it was given no other headers than it includes.
+        first = group.sources[0]
+        strangers = group.strangers([first] if of_file[first] == options else [])
+        clean = [(path, 0, "") for path in group.sources if path not in strangers]
+        return clean + read_alone(strangers)
+
+    bad = done = 0
     with concurrent.futures.ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
-        served = {}
+        of_group = {group: choices(group.sources) for group in groups}
         if headers.is_possible():
-            served = headers.assign({path: choices[path] for path in wanted}, pool)
-        for path, header in served.items():
-            files[path] = headers.flags(files[path], header)
-        jobs = {pool.submit(run, path, files[path], config, extra): path for path in wanted}
-        for done, job in enumerate(concurrent.futures.as_completed(jobs), 1):
-            path, (status, output) = jobs[job], job.result()
-            if sys.stdout.isatty():
-                print(f"\rclang-tidy: {done} of {len(wanted)}", end="", flush=True)
-            if status == 0 and not output.strip():
-                open(stamp_of[path], "w").close()
-            else:
-                bad += 1
-                print(
-                    f"\n{os.path.relpath(path, root)}:\n{output.strip() or f'clang-tidy ended with status {status}'}",
-                    flush=True,
-                )
+            headers.make_for([*of_group.values(), *(of_file[path] for path in alone)], pool)
+        jobs = [pool.submit(read_group, *entry) for entry in of_group.items()]
+        jobs += [pool.submit(read_alone, [path]) for path in alone]
+        for job in concurrent.futures.as_completed(jobs):
+            for path, status, output in job.result():
+                done += 1
+                if sys.stdout.isatty():
+                    print(f"\rclang-tidy: {done} of {len(wanted)}", end="", flush=True)
+                if status == 0 and not output.strip():
+                    open(stamp_of[path], "w").close()
+                else:
+                    bad += 1
+                    print(
+                        f"\n{os.path.relpath(path, root)}:\n{output.strip() or f'clang-tidy ended with status {status}'}",
+                        flush=True,
+                    )
     if sys.stdout.isatty() and wanted:
         print("\r", end="")
     print(f"clang-tidy: {len(files)} files, {len(wanted)} of them read now, {bad} with findings")
