@@ -314,6 +314,12 @@ LogicalResult CudaPrinter::statement(Operation &op) {
         alignments[op] = 64;
         return success();
       })
+      .Case([&](memref::CastOp op) {
+        define(op, nameOf(op.getSource()), constants.lookup(op.getSource()));
+        if (int64_t alignment = alignments.lookup(op.getSource()))
+          alignments[op] = alignment;
+        return success();
+      })
       .Case([&](memref::ReinterpretCastOp op) {
         SmallVector<OpFoldResult> offsets = op.getMixedOffsets();
         if (getConstantIntValue(offsets[0]) == 0) {

@@ -152,13 +152,22 @@ Value KernelFrame::allocate(int64_t elements, Type type) {
 Value KernelFrame::callDevice(OpBuilder &b, StringRef callee, Type result, ValueRange operands) {
   auto module = function->getParentOfType<ModuleOp>();
   TypeRange results = result ? TypeRange(result) : TypeRange();
+  // A function takes memory of any size: who calls it by one name may have more than another.
+  SmallVector<Value> given(operands);
+  for (Value &operand : given)
+    if (auto type = dyn_cast<MemRefType>(operand.getType()); type && type.hasStaticShape()) {
+      auto unsized =
+          MemRefType::get(SmallVector<int64_t>(type.getRank(), ShapedType::kDynamic),
+                          type.getElementType(), type.getLayout(), type.getMemorySpace());
+      operand = memref::CastOp::create(b, loc, unsized, operand);
+    }
   if (!module.lookupSymbol(callee)) {
     OpBuilder atStart = OpBuilder::atBlockBegin(module.getBody());
-    auto declaration = func::FuncOp::create(atStart, module.getLoc(), callee,
-                                            b.getFunctionType(operands.getTypes(), results));
+    auto declaration = func::FuncOp::create(
+        atStart, module.getLoc(), callee, b.getFunctionType(TypeRange(ValueRange(given)), results));
     declaration.setPrivate();
   }
-  auto call = func::CallOp::create(b, loc, callee, results, operands);
+  auto call = func::CallOp::create(b, loc, callee, results, given);
   return result ? call.getResult(0) : Value();
 }
 
