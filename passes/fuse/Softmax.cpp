@@ -179,8 +179,8 @@ Value rowProduct(GraphBuilder &g, ArrayRef<Factor> factors, RankedTensorType row
               ? broadcast.getX()
               : g.constant(factor.value.getDefiningOp<ConstantOp>().getValue().convertToDouble(),
                            rowType);
-      if (tensorType(row).getRank() == 0)
-        row = g.broadcast(row, rowType.getShape());
+      if (broadcast && row.getType() != rowType)
+        row = g.broadcast(row, rowType.getShape(), broadcast.getDims());
       if (!product && divides)
         product = g.constant(1, rowType);
       product = !product ? row : divides ? g.div(product, row) : g.mul(product, row);

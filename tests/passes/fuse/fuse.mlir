@@ -137,6 +137,33 @@ nano.program @plain_gradient(%z: tensor<512x1024xbf16>, %t: tensor<512xi32>, %w:
 
 // -----
 
+// A factor of all rows and columns may be a vector of one number.
+// CHECK-LABEL: nano.program @one_factor
+// CHECK:         %[[P:.*]] = nano.exp
+// CHECK:         %[[ROWS:.*]] = nano.broadcast %{{.*}} dims [0] : tensor<1xf32> -> tensor<512xf32>
+// CHECK:         nano.mul %[[ROWS]], %{{.*}} : tensor<512xf32>
+// CHECK:         nano.select eq
+nano.program @one_factor(%z: tensor<512x1024xbf16>, %t: tensor<512xi32>, %v: tensor<1xf32>, %w: tensor<512xf32>) -> (tensor<512xf32>, tensor<512x1024xbf16>) {
+  %one = nano.constant 1.0 : tensor<512x1024xf32>
+  %x = nano.cast %z : tensor<512x1024xbf16> -> tensor<512x1024xf32>
+  %loss, %lse = nano.cross_entropy %x, %t : (tensor<512x1024xf32>, tensor<512xi32>) -> (tensor<512xf32>, tensor<512xf32>)
+  %b = nano.broadcast %lse dims [0] : tensor<512xf32> -> tensor<512x1024xf32>
+  %d = nano.sub %x, %b : tensor<512x1024xf32>
+  %p = nano.exp %d : tensor<512x1024xf32>
+  %i = nano.iota 1 : tensor<512x1024xi32>
+  %r = nano.broadcast %t dims [0] : tensor<512xi32> -> tensor<512x1024xi32>
+  %m = nano.sub %p, %one : tensor<512x1024xf32>
+  %s = nano.select eq, %i, %r, %m, %p : tensor<512x1024xi32>, tensor<512x1024xf32>
+  %all = nano.broadcast %v dims [0] : tensor<1xf32> -> tensor<512x1024xf32>
+  %scale = nano.broadcast %w dims [0] : tensor<512xf32> -> tensor<512x1024xf32>
+  %y = nano.mul %s, %all : tensor<512x1024xf32>
+  %q = nano.mul %y, %scale : tensor<512x1024xf32>
+  %g = nano.cast %q : tensor<512x1024xf32> -> tensor<512x1024xbf16>
+  nano.return %loss, %g : tensor<512xf32>, tensor<512x1024xbf16>
+}
+
+// -----
+
 // Exponentials that a model writes with its own maximum are reused too.
 // CHECK-LABEL: nano.program @own_maximum
 // CHECK:         nano.reduce max
