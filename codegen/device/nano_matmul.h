@@ -52,12 +52,29 @@
 namespace nano {
 namespace hopper {
 
+template <int Value> struct Number {
+  static constexpr int value = Value;
+};
+/// f of 0, 1, … before `Count`, each known when the kernel is compiled.
+template <int Count, class F> NANO_DEVICE void forEach(const F &f) {
+  if constexpr (Count > 0) {
+    forEach<Count - 1>(f);
+    f(Number<Count - 1>());
+  }
+}
+/// Parts that loops over steps and pieces are cut into, so that each is unrolled: the compiler
+/// leaves a loop as it is whose body is long, whatever a pragma asks for, and then what is indexed
+/// by its counter, sums among it, lies in memory. As one part a step the compiler takes ten times
+/// as long.
+constexpr int unrolledParts = 4;
+
 /// The block's tiles, by a warpgroup its 64 rows of them; `warp` is known to be one number for a
 /// warp, so that descriptors are computed once for all its lanes.
 template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, const P &x, int warp) {
   using Tiles = MatmulTiles;
   using Stages = MatmulStages<P>;
   constexpr int pieces = Epilogue<P>::pieces;
+  static_assert(pieces % unrolledParts == 0);
   auto &stages = Stages::get();
   Multiplier<P> multiplier(warp);
   Products<P> products(x);
@@ -113,14 +130,21 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
         const int even = pieces * step / shadows, late = pieces - 2 * (shadows - step);
         return 2 * shadows < pieces ? even : step < late ? late : step;
       };
+      constexpr int inUnrolled = divideUp(shadows, unrolledParts);
+      forEach<unrolledParts>([&](auto unrolled) {
 #pragma unroll
-      for (; step < shadows; ++step) {
-        multiplier.multiply(step);
-        if (pair >= work.step) // not the first one
+        for (int i = 0; i < inUnrolled; ++i) {
+          const int step = unrolled.value * inUnrolled + i;
+          if (step >= shadows)
+            break;
+          multiplier.multiply(step);
+          if (pair >= work.step) // not the first one
 #pragma unroll
-          for (int piece = firstOf(step); piece < firstOf(step + 1); ++piece)
-            finish(piece);
-      }
+            for (int piece = firstOf(step); piece < firstOf(step + 1); ++piece)
+              finish(piece);
+        }
+      });
+      step = shadows;
     }
     if constexpr (Stages::copied > 0)
       epilogue.begin(work.row(pair), work.column(pair));
@@ -147,9 +171,12 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
     }
   }
   if constexpr (!Stages::handsOver)
+    forEach<unrolledParts>([&](auto unrolled) {
+      constexpr int inUnrolled = pieces / unrolledParts;
 #pragma unroll
-    for (int piece = 0; piece < pieces; ++piece)
-      finish(piece);
+      for (int i = 0; i < inUnrolled; ++i)
+        finish(unrolled.value * inUnrolled + i);
+    });
 }
 
 /// Likewise of products of f32, with their epilogue.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """kernels_test.py [--update]: every kernel that the models' plans for CUDA hold at full size goes
 through NVRTC for sm_90a; registers, stack, static shared memory and instructions are as in
-tests/golden/cuda/MODEL.txt, and nothing spills.
+tests/golden/cuda/MODEL.txt, and nothing spills or is indexed in memory.
 
 A page says which NVRTC made it. Another one's numbers are not compared: that its kernels compile and
 do not spill is tested, and the test counts as skipped. A kernel whose text, with the headers that it
@@ -34,6 +34,7 @@ MODELS = {
     "gpt2_rows": ("models/gpt2", "block_size=256"),
     "speedrun44": ("models/speedrun44",),
     "sequences": ("tests/compiler/Inputs/sequences",),
+    "layers": ("tests/compiler/Inputs/layers",),
 }
 COLUMNS = "text     registers stack spilled shared instructions kernel"
 NVRTC = nvrtc.library()
@@ -126,6 +127,7 @@ class KernelsTest(unittest.TestCase):
         self.assertGreater(len(kernels), 20, "kernels of the plan")
         for name, (_, resources) in kernels.items():
             self.assertEqual(resources.spilled, 0, f"bytes that {name} of {model} spills")
+            self.assertEqual(resources.stack, 0, f"bytes of {name} of {model} that lie in memory")
         if not same:
             self.skipTest(
                 f"{page_path(model)} is by NVRTC {version}, this one is {nvrtc.version(NVRTC)}: "
@@ -157,6 +159,9 @@ class KernelsTest(unittest.TestCase):
 
     def test_sequences(self):
         self.check("sequences")
+
+    def test_layers(self):
+        self.check("layers")
 
     def test_speedrun44(self):
         self.check("speedrun44")
