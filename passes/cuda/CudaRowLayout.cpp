@@ -61,6 +61,8 @@ constexpr int64_t largestTeam = 512, combinedBytes = 64 * 1024;
 /// Registers beside operands and sums that each of its threads has at least; and teams of a block,
 /// which have a barrier each.
 constexpr int64_t leastOtherRegisters = 16, mostTeams = 15;
+/// Numbers a column, as weights and biases, for which there is room beside what is computed.
+constexpr int64_t heldOfColumns = 2;
 
 /// True when the threads of a row never wait for each other: no row reduction, no rotation, no
 /// number a row that is updated in place.
@@ -253,7 +255,11 @@ void CudaRowLayout::walkRows(step::TaskOp task, const RowForm &form, int64_t hel
         return isAfterRowReduce(reduce.getX(), form);
       });
   const int64_t ahead = copiesRows ? held : 2 * held;
-  const int64_t numbers = vectors * lanes * (ahead + 4 * sums + 16) / 4 + leastOtherRegisters;
+  const int64_t ofColumns = llvm::count_if(
+      task.getIns(), [&](Value in) { return elementsOf(in) == form.columns && form.columns > 1; });
+  const int64_t more = std::max<int64_t>(0, ofColumns - heldOfColumns);
+  const int64_t numbers =
+      vectors * lanes * (ahead + 4 * (sums + more) + 16) / 4 + leastOtherRegisters;
   const int64_t rowSums = group * vectors * lanes * 4 * sums;
   const int64_t most = std::min({form.rows, combinedBytes / rowSums, largestBlock / group,
                                  group > 32 ? mostTeams : largestBlock});
