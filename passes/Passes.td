@@ -360,7 +360,8 @@ def Bufferize : Pass<"nano-bufferize", "::mlir::ModuleOp"> {
 
     First it is decided where each tensor lies: in a buffer of its own, as a part of another's (slices, reshapes, pieces of a concat), or in a state that it updates in place.
     Then each op becomes the commands that fill those places, in the function's order: products become library calls, collectives commands, every other op that computes one
-    task. Copies remain only where a tensor cannot lie where it is needed. Arguments and results become inputs of the module, which the programs of a step's
+    task. Copies remain only where a tensor cannot lie where it is needed; a concat of parts of a tensor and of what takes the place of the rest, as rotated columns of heads, lies in
+    that tensor, where the rest is no longer read when it is written. Arguments and results become inputs of the module, which the programs of a step's
     micro-batches share.
 
     Errors: a function of several blocks or without one; an op that is no command: `nano.accumulate`, or one of another dialect; an input that two programs have with different types.

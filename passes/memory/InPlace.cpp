@@ -10,6 +10,9 @@ using namespace nano::graph;
 
 namespace nano::memory {
 
+/// Columns of a row that is kept while it is rotated, at most: it is in memory that threads share.
+static constexpr int64_t mostRotated = 1024;
+
 /// True for a reduction over the last dimensions, whose result is one value a row.
 static bool reducesRows(ReduceOp reduce) {
   int64_t rank = tensorType(reduce.getX()).getRank();
@@ -70,7 +73,7 @@ static bool staysInRow(Value reduced) {
   return true;
 }
 
-bool InPlace::mayOverwrite(unsigned operand, unsigned result) {
+bool InPlace::mayOverwrite(unsigned operand, unsigned result, bool rotated) {
   if (op->hasTrait<ElementwiseOp>())
     return tensorType(op->getOperand(operand)).getShape() ==
            tensorType(op->getResult(result)).getShape();
@@ -92,6 +95,9 @@ bool InPlace::mayOverwrite(unsigned operand, unsigned result) {
       } else if (user->hasTrait<ElementwiseOp>() ||
                  (isa<ReshapeOp>(user) && keepsColumns(cast<ReshapeOp>(user)))) {
         pending.push_back(user->getResult(0));
+      } else if (auto rotate = dyn_cast<RotateOp>(user);
+                 rotate && rotated && rotate.getType().getShape().back() <= mostRotated) {
+        pending.push_back(rotate);
       } else if (auto reduce = dyn_cast<ReduceOp>(user)) {
         // Read in the phase before the reduction's own.
         if (phase > written || !staysInRow(reduce))

@@ -23,8 +23,9 @@ public:
   explicit InPlace(mlir::Operation *op);
 
   /// Operand and result have the same number of elements of one type; the caller checks that they
-  /// lie at the same place.
-  bool mayOverwrite(unsigned operand, unsigned result);
+  /// lie at the same place. `rotated`: also where the kernel must keep short rows that it rotates
+  /// until it has read them.
+  bool mayOverwrite(unsigned operand, unsigned result, bool rotated = false);
 
 private:
   mlir::Operation *op;

@@ -19,9 +19,7 @@ namespace nano::memory {
 
 //===- Layouts ------------------------------------------------------------===//
 
-/// Gives dimensions of size 1 the stride that they would have in a dense layout of what lies inside
-/// them.
-static void normalise(ArrayRef<int64_t> shape, SmallVectorImpl<int64_t> &strides) {
+void normalise(ArrayRef<int64_t> shape, SmallVectorImpl<int64_t> &strides) {
   int64_t inner = 1;
   for (int64_t i = int64_t(shape.size()) - 1; i >= 0; --i) {
     if (shape[i] == 1)
@@ -31,7 +29,7 @@ static void normalise(ArrayRef<int64_t> shape, SmallVectorImpl<int64_t> &strides
   }
 }
 
-static SmallVector<int64_t> denseStrides(ArrayRef<int64_t> shape) {
+SmallVector<int64_t> denseStrides(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> strides(shape.size());
   int64_t stride = 1;
   for (int64_t i = int64_t(shape.size()) - 1; i >= 0; --i) {
@@ -370,7 +368,7 @@ void Placement::placeTargets(ArrayRef<FlatSymbolRefAttr> outputs) {
       for (auto [value, symbol] : llvm::zip(op.getOperands(), outputs))
         store(value, symbol);
     } else if (auto concat = dyn_cast<ConcatOp>(op)) {
-      if (!of(concat))
+      if (!lieInSource(concat) && !of(concat))
         assign(concat, newRoot(concat));
       Place place = of(concat);
       Window window = windows.lookup(concat);

@@ -34,6 +34,11 @@ struct Place {
   }
 };
 
+/// Gives dimensions of size 1 the stride that they would have in a dense layout of what lies inside
+/// them.
+void normalise(llvm::ArrayRef<int64_t> shape, llvm::SmallVectorImpl<int64_t> &strides);
+llvm::SmallVector<int64_t> denseStrides(llvm::ArrayRef<int64_t> shape);
+
 /// The memref type of a tensor at a place: without a layout when it is row-major from the root's
 /// start.
 mlir::MemRefType memrefAt(const Place &place, mlir::RankedTensorType type);
@@ -81,7 +86,9 @@ llvm::SmallVector<Place> partPlaces(graph::ConcatOp concat, const Place &whole);
 ///   2. From the last op to the first: a value that is returned, stored, concatenated, combined in
 ///   place or the addend of a stored product is made where it must go, if the op that makes it can
 ///      write there and nobody still needs what lies there. Otherwise it has a buffer of its own
-///      and is copied.
+///      and is copied. A concat of parts of a tensor, and of others in place of the rest of it, as
+///      rotations of some columns of heads leave, lies in that tensor where the rest is no longer
+///      read when it is written.
 ///   3. From the first op to the last: what has no place yet overwrites an operand that dies there
 ///   (`InPlace`, a product's addend), or gets
 ///      a new buffer, laid out for the product that reads it as its scales. Reshapes and slices of
@@ -128,6 +135,18 @@ private:
   /// Makes `value` lie at `place` if its defining op can write there within the window; says
   /// whether it will.
   bool put(mlir::Value value, const Place &place, const Window &window);
+  /// Has a concat lie in the tensor that its largest part shows, so that this part is not copied;
+  /// says whether it does.
+  bool lieInSource(graph::ConcatOp concat);
+  struct Written;
+  /// Adds where and when a part of a concat at `place`, which else is copied at `copied`, is
+  /// written; false where it shows other elements of `source`.
+  bool addWritten(mlir::Value part, const Place &place, mlir::Value source, int64_t copied,
+                  llvm::SmallVectorImpl<Written> &written) const;
+  /// True when nobody reads elements of `value`, which lies at `place`, that are written before,
+  /// but as parts of the concat.
+  bool isOverwrittenLate(mlir::Value value, const Place &place, graph::ConcatOp concat,
+                         llvm::ArrayRef<Written> written) const;
   /// True when no earlier value of the state at `place` is read after `value` is written there.
   bool oldValueIsDone(mlir::OpResult value, const Place &place, const Window &window);
   /// True when `value`'s op may write it at `place` although operands lie in the same root.
@@ -150,6 +169,7 @@ private:
   llvm::DenseMap<mlir::Value, Place> places;
   llvm::DenseMap<mlir::Value, Window> windows; ///< of what lies in a state
   llvm::DenseMap<mlir::Attribute, StateUse> states;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<graph::ConcatOp, 2>> inSource; ///< by the source
 };
 
 } // namespace nano::memory

@@ -196,7 +196,7 @@ private:
       return ended(x);
     if (model.has8Bit && chance(20))
       return wide(x);
-    switch (pick(0, 26)) {
+    switch (pick(0, 27)) {
     case 0:
     case 1:
       return linear(norm(x, chance(30)), randomWidth(), randomFloat());
@@ -293,6 +293,8 @@ private:
       return moved(x);
     case 25:
       return binary("add", x, branches(norm(x, false)));
+    case 26:
+      return turned(x);
     default:
       return chance(50) ? elementwise(x) : mixed(x);
     }

@@ -417,6 +417,26 @@ ModelText::Value RandomPieces::moved(Value x) {
   return dim == 0 ? y : reshape(y, {T, y.shape[1] * y.shape[2]});
 }
 
+ModelText::Value RandomPieces::turned(Value x) {
+  const int64_t parts = pick(1, 3), columns = 4 * pick(2, 8), some = 2 * pick(1, columns / 2 - 1);
+  Value wide = linear(x, 2 * parts * columns, x.element);
+  if (chance(40)) // made by a kernel
+    wide = unary("tanh", wide);
+  Value heads = reshape(wide, {T, 2 * parts, columns});
+  const bool isFirst = chance(50), turnsFirst = chance(60);
+  Value all = slice(heads, 1, isFirst ? 0 : parts, parts);
+  Value others = slice(heads, 1, isFirst ? parts : 0, parts);
+  Value before = slice(all, 2, turnsFirst ? 0 : columns - some, some);
+  Value rest = slice(all, 2, turnsFirst ? some : 0, columns - some);
+  Value turn = op(before.shape, before.element,
+                  "nano.rotate " + before.name + " by " + std::to_string(some / 2) + " : ");
+  Value after = binary("add", times(before, 0.6), times(turn, 0.8));
+  Value y = turnsFirst ? concat(after, rest, 2) : concat(rest, after, 2);
+  if (chance(25)) // the columns as they were are read later
+    y = binary("sub", y, times(all, 0.4));
+  return reshape(binary("mul", y, unary("tanh", others)), {T, parts * columns});
+}
+
 ModelText::Value RandomPieces::scaled(Value z) {
   Value lengths = broadcast(parameter({z.shape[1]}, "f32", 0.1, 1), z.shape, {1});
   Value factor = parameter({1}, "f32", 0.1, 1);

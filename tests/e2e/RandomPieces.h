@@ -66,6 +66,8 @@ protected:
   /// Rows moved by some places towards either end, with zeros where none is moved to, along the
   /// tokens or parts of a row.
   Value moved(Value x);
+  /// Some columns of parts of a product turned, beside the others as they are.
+  Value turned(Value x);
   /// Dimensions in another order, a function of the last one there, and back.
   Value reordered(Value x);
   /// Logits divided by a number a column, times a number for all.
