@@ -50,6 +50,13 @@ namespace {
 /// rows that lie one behind the other.
 constexpr int64_t sectorBytes = 32;
 
+/// True for a view of a part of another tensor.
+bool showsPart(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getX();
+  return value.getDefiningOp<SliceOp>();
+}
+
 /// True when everyone who reads `value` can read it with these strides: it is a part of wider rows.
 bool takesStrides(Value value, ArrayRef<int64_t> strides) {
   const RankedTensorType type = tensorType(value);
@@ -62,6 +69,11 @@ bool takesStrides(Value value, ArrayRef<int64_t> strides) {
           step::reshapeStrides(type.getShape(), strides, tensorType(reshape).getShape());
       return shown && takesStrides(reshape, *shown);
     }
+    if (auto slice = dyn_cast<SliceOp>(user))
+      return takesStrides(slice, strides);
+    // A part of it is copied, or stays where it is; the whole is made where the concat is.
+    if (isa<ConcatOp>(user))
+      return showsPart(value);
     if (auto product = dyn_cast<MatmulOp>(user))
       return product.getAddend() != value && step::matrixLayout(memref).has_value();
     // Of 8 bits as a factor: the kernel that makes it writes what lies transposed beside it.
@@ -88,7 +100,7 @@ bool canBeColumns(Value value, int64_t stride) {
     strides = *source;
     value = reshape.getX();
   }
-  return isa_and_present<FusedOp, AttentionOp, AttentionGradOp>(value.getDefiningOp()) &&
+  return isa_and_present<FusedOp, AttentionOp, AttentionGradOp, ConcatOp>(value.getDefiningOp()) &&
          takesStrides(value, strides);
 }
 

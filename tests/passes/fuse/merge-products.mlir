@@ -76,6 +76,45 @@ nano.program @columns(%x: tensor<4096x1024xbf16>, %v: tensor<1024x256xf32>, %w: 
 
 // -----
 
+// Also where a left operand is some columns that a kernel has turned, beside others as they are.
+// CHECK-LABEL: nano.program @turned
+// CHECK:         %[[D:.*]] = nano.concat %{{.*}}, %{{.*}} dim 1 : (tensor<32768x512xbf16>, tensor<32768x512xbf16>) -> tensor<32768x1024xbf16>
+// CHECK:         %[[S:.*]] = nano.concat %{{.*}}, %[[D]] dim 1 : (tensor<32768x256xbf16>, tensor<32768x1024xbf16>) -> tensor<32768x1280xbf16>
+// CHECK-NEXT:    nano.matmul %[[S]], %{{.*}} : (tensor<32768x1280xbf16>, tensor<1280x1024xbf16>) -> tensor<32768x1024xbf16>
+// CHECK-NOT:     nano.matmul
+nano.program @turned(%x: tensor<32768x1024xbf16>, %q: tensor<1024x1024xf32>, %k: tensor<256x1024xf32>) -> tensor<32768x1024xbf16> {
+  %wq = nano.fused(%q) : (tensor<1024x1024xf32>) -> tensor<1024x1024xbf16> {
+  ^bb0(%a: tensor<1024x1024xf32>):
+    %c = nano.cast %a : tensor<1024x1024xf32> -> tensor<1024x1024xbf16>
+    nano.yield %c : tensor<1024x1024xbf16>
+  }
+  %y = nano.matmul %x, %wq {transpose_b} : (tensor<32768x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<32768x1024xbf16>
+  %wk = nano.fused(%k) : (tensor<256x1024xf32>) -> tensor<256x1024xbf16> {
+  ^bb0(%a: tensor<256x1024xf32>):
+    %c = nano.cast %a : tensor<256x1024xf32> -> tensor<256x1024xbf16>
+    nano.yield %c : tensor<256x1024xbf16>
+  }
+  %z = nano.matmul %x, %wk {transpose_b} : (tensor<32768x1024xbf16>, tensor<256x1024xbf16>) -> tensor<32768x256xbf16>
+  %y0 = nano.slice %y dim 1 at 0 : tensor<32768x1024xbf16> -> tensor<32768x512xbf16>
+  %y1 = nano.slice %y dim 1 at 512 : tensor<32768x1024xbf16> -> tensor<32768x512xbf16>
+  %u = nano.fused(%z) : (tensor<32768x256xbf16>) -> tensor<32768x256xbf16> {
+  ^bb0(%a: tensor<32768x256xbf16>):
+    %e = nano.neg %a : tensor<32768x256xbf16>
+    nano.yield %e : tensor<32768x256xbf16>
+  }
+  %t = nano.fused(%y0) : (tensor<32768x512xbf16>) -> tensor<32768x512xbf16> {
+  ^bb0(%a: tensor<32768x512xbf16>):
+    %e = nano.neg %a : tensor<32768x512xbf16>
+    nano.yield %e : tensor<32768x512xbf16>
+  }
+  %d = nano.concat %t, %y1 dim 1 : (tensor<32768x512xbf16>, tensor<32768x512xbf16>) -> tensor<32768x1024xbf16>
+  %one = nano.matmul %d, %wq : (tensor<32768x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<32768x1024xbf16>
+  %dx = nano.matmul %u, %wk add %one : (tensor<32768x256xbf16>, tensor<256x1024xbf16>, tensor<32768x1024xbf16>) -> tensor<32768x1024xbf16>
+  nano.return %dx : tensor<32768x1024xbf16>
+}
+
+// -----
+
 // Of 8 bits with the same scales: both ways of a layer whose weights lie as they are and transposed. What has another scale stays apart.
 // CHECK-LABEL: nano.program @scaled
 // CHECK:         %[[Q:.*]] = nano.fused(%{{.*}}) : (tensor<1024x1024xf32>
