@@ -162,7 +162,9 @@ class TallyTest(SiteTest):
         )
 
 
-class TidyTest(SiteTest):
+class TidySite(SiteTest):
+    """A project of two sources, with a third that its build makes."""
+
     def setUp(self):
         super().setUp()
         shutil.copy(os.path.join(ROOT, ".clang-tidy"), self.folder)
@@ -178,6 +180,9 @@ class TidyTest(SiteTest):
         self.write(
             "build/cmake_pch.hxx", "/* generated */", f'#include "{self.path("runtime/Number.h")}"'
         )
+        self.write_commands()
+
+    def write_commands(self):
         common = f"g++ -DX=1 -I{self.folder} -Wno-such-warning -fno-such-flag -O2 -std=c++20"
         pch = f"-Winvalid-pch -include {self.path('build/cmake_pch.hxx')}"
         self.write(
@@ -215,6 +220,8 @@ class TidyTest(SiteTest):
         )
         return result.stdout
 
+
+class TidyTest(TidySite):
     def test_only_what_changed_is_read_again(self):
         self.tidy(0, "2 files, 2 of them read now, 0 with findings")
         self.tidy(0, "2 files, 0 of them read now, 0 with findings")
@@ -264,7 +271,7 @@ class TidyTest(SiteTest):
 
     def read_with_libraries(self, library="string"):
         """Sources that read a header of a library and one that the build names, which stands where
-        findings in headers do not count."""
+        findings in headers do not count. What all three declare keeps them apart."""
         self.write("cmake/Prefix.h", "#include <vector>", "using Number = int;")
         self.write("build/made/Made.h", "inline int *made() { return 0; }")
         self.write(
@@ -280,6 +287,7 @@ class TidyTest(SiteTest):
                 name,
                 '#include "made/Made.h"',
                 '#include "runtime/Shared.h"',
+                f"constexpr int own = {i};",
                 f"Number user{i}(const std::vector<int> &v) {{",
                 "  return Number(v.size()) + one() + *made();",
                 "}",
@@ -337,10 +345,11 @@ class TidyTest(SiteTest):
             "runtime/User0.cpp",
             "#include <string>",
             "#include <vector>",
+            "constexpr int own = 0;",
             "void user0(std::vector<std::string> &v, std::string text) { v.emplace_back(text); }",
         )
         output = self.tidy(1, "3 files, 3 of them read now, 1 with findings")
-        self.assertIn("runtime/User0.cpp:3:", output)
+        self.assertIn("runtime/User0.cpp:4:", output)
         self.assertIn("performance-unnecessary-value-param", output)
 
     def test_a_precompiled_header_is_made_anew_when_a_file_in_it_changes(self):
@@ -397,35 +406,80 @@ class TidyTest(SiteTest):
         self.tidy(0, "3 files, 3 of them read now, 0 with findings", env={"PATH": self.path("bin")})
         self.assertEqual(self.precompiled(), [])
 
+    def test_no_files(self):
+        self.write("build/compile_commands.json", "[]")
+        result = self.call(
+            sys.executable, os.path.join(SUPPORT, "tidy.py"), self.folder, self.path("build")
+        )
+        self.assertEqual(result.returncode, 2)
+
+
+class TogetherTest(TidySite):
+    """Sources that are read as one."""
+
     def compile_together(self, *names):
         """The build compiles these of runtime/ as one."""
         unity = "build/runtime/Unity/unity_0_cxx.cxx"
         self.write(unity, *(f'#include "{self.path("runtime", name)}"' for name in names))
+        self.compile_alone("unity")
+
+    def compile_alone(self, *names):
+        """The build compiles each of these, in the place of runtime/A.cpp."""
         with open(self.path("build/compile_commands.json"), encoding="utf-8") as file:
-            entries = json.load(file)
-        words = entries[0]["command"].replace(self.path("runtime/A.cpp"), self.path(unity))
-        entries[0]["command"] = words.replace(" -fno-such-flag", "")
-        entries[0]["file"] = self.path(unity)
+            first, *entries = json.load(file)
+        for name in names:
+            path = self.path("build/runtime/Unity/unity_0_cxx.cxx" if name == "unity" else f"runtime/{name}")
+            words = first["command"].replace(first["file"], path).replace(" -fno-such-flag", "")
+            entries.append({**first, "file": path, "command": words})
         self.write("build/compile_commands.json", json.dumps(entries))
+
+    def readings(self, status, summary):
+        """How often clang-tidy reads something on the way to this end."""
+        real, calls = shutil.which("clang-tidy-22"), self.path("calls")
+        self.write("calls")
+        counting = ("#!/bin/sh", f'echo "$@" >>{calls}', f'exec {real} "$@"')
+        self.write("bin/clang-tidy-22", *counting, executable=True)
+        path = f"{self.path('bin')}:{os.environ['PATH']}"
+        output = self.tidy(status, summary, env={**os.environ, "PATH": path})
+        with open(calls, encoding="utf-8") as file:
+            return output, len([line for line in file if "--quiet" in line])
 
     def test_sources_that_are_compiled_as_one_are_read_as_one(self):
         """And each by itself where they have a finding."""
         self.write("runtime/C.cpp", '#include "runtime/A.h"', "int four() { return twice(2); }")
         self.compile_together("A.cpp", "C.cpp")
-        real, calls = shutil.which("clang-tidy-22"), self.path("calls")
-        counting = ("#!/bin/sh", f'echo "$@" >>{calls}', f'exec {real} "$@"')
-        self.write("bin/clang-tidy-22", *counting, executable=True)
-        path = {"PATH": f"{self.path('bin')}:{os.environ['PATH']}"}
-        self.tidy(0, "3 files, 3 of them read now, 0 with findings", env=path)
-        with open(calls, encoding="utf-8") as file:
-            self.assertEqual(len([line for line in file if "--version" not in line]), 2)
-        self.tidy(0, "3 files, 0 of them read now, 0 with findings", env=path)
+        _, count = self.readings(0, "3 files, 3 of them read now, 0 with findings")
+        self.assertEqual(count, 2)
+        self.tidy(0, "3 files, 0 of them read now, 0 with findings")
         self.write("runtime/C.cpp", "int *nothing = 0;")
-        output = self.tidy(1, "3 files, 1 of them read now, 1 with findings", env=path)
+        output = self.tidy(1, "3 files, 1 of them read now, 1 with findings")
         self.assertIn("\nruntime/C.cpp:\n", output)
         self.write("runtime/A.cpp", '#include "runtime/A.h"', "int twice(int x) { return x + x; }")
-        output = self.tidy(1, "3 files, 2 of them read now, 1 with findings", env=path)
+        output = self.tidy(1, "3 files, 2 of them read now, 1 with findings")
         self.assertIn("runtime/C.cpp:1:", output)
+
+    def test_sources_of_several_commands_are_read_as_one_where_their_names_allow_it(self):
+        for own, count in (
+            (("", ""), 2),
+            (("static int own() { return 1; }", "static int own() { return 2; }"), 3),
+            # What is not seen to meet is read by itself once it does not compile.
+            (("MAKE(own)", "MAKE(own)"), 4),
+        ):
+            with self.subTest(own):
+                macro = "#define MAKE(name) static int name() { return 3; }"
+                self.write("runtime/A.cpp", *own[:1], "int two() { return 2; }")
+                self.write("runtime/C.cpp", *own[1:], "int four() { return 4; }")
+                if count == 4:
+                    self.write("runtime/A.h", "#pragma once", macro)
+                    for name in "AC":
+                        with open(self.path(f"runtime/{name}.cpp"), encoding="utf-8") as file:
+                            lines = file.read().splitlines()
+                        self.write(f"runtime/{name}.cpp", '#include "runtime/A.h"', *lines)
+                self.write_commands()
+                self.compile_alone("A.cpp", "C.cpp")
+                shutil.rmtree(self.path("build/tidy"), ignore_errors=True)
+                _, found = self.readings(0, "3 files, 3 of them read now, 0 with findings")
+                self.assertEqual(found, count)
 
     def test_sources_before_it_hide_nothing_of_a_source(self):
         self.write("runtime/Names.h", "#pragma once", "namespace n { inline int one() { return 1; } }")
@@ -455,13 +509,6 @@ class TidyTest(SiteTest):
                 self.assertIn("\nruntime/C.cpp:\n", result.stdout)
                 self.assertIn(finding, result.stdout)
                 self.assertNotIn("\nruntime/A.cpp:\n", result.stdout)
-
-    def test_no_files(self):
-        self.write("build/compile_commands.json", "[]")
-        result = self.call(
-            sys.executable, os.path.join(SUPPORT, "tidy.py"), self.folder, self.path("build")
-        )
-        self.assertEqual(result.returncode, 2)
 
 
 if __name__ == "__main__":

@@ -194,12 +194,20 @@ def main():
 
     of_file = {path: choices([path]) for path in files}
     built = commands(root, build)
-    kept = [*of_file.values(), *(choices(command.sources) for command in built)]
+    command_of = {path: command.sources[0] for command in built for path in command.sources}
+    of_command = {command.sources[0]: choices(command.sources) for command in built}
+    kept = [*of_file.values(), *of_command.values()]
     headers.keep_only([header for options in kept for header in options])
+
+    def kind_of(command):
+        """Commands of one have the same flags and precompiled header, and stand in one room."""
+        first = command.sources[0]
+        room = os.path.relpath(first, root).split(os.sep)[0]
+        return room, tuple(files[first]), tuple(of_command[first])
 
     texts = os.path.join(build, "tidy-texts")
     shutil.rmtree(texts, ignore_errors=True)
-    groups = together.groups_of(built, set(wanted), texts)
+    groups = together.groups_of(built, set(wanted), kind_of, texts)
     in_groups = {path for group in groups for path in group.sources}
     alone = [path for path in wanted if path not in in_groups]
 
@@ -210,23 +218,34 @@ def main():
     def read_alone(paths):
         return [(path, *read(path, files[path], of_file[path])) for path in paths]
 
-    def read_group(group, options):
-        """What is read as one without a finding is read; each source of another by itself."""
-        status, output = read(group.path, files[group.sources[0]], options)
+    def choices_of(group):
+        return of_command[command_of[group.sources[0]]]
+
+    def read_group(group):
+        """What is read as one without a finding is read; each part or source of another by
+        itself."""
+        first, options = group.sources[0], choices_of(group)
+        status, output = read(group.path, files[first], options)
         if status or output.strip():
-            return read_alone(group.sources)
+            if len(group.parts) == 1:
+                return read_alone(group.sources)
+            return [found for part in group.parts for found in read_part(part)]
         # The first one has compiled by itself if it was given no other headers than it includes.
-        first = group.sources[0]
         strangers = group.strangers([first] if of_file[first] == options else [])
         clean = [(path, 0, "") for path in group.sources if path not in strangers]
         return clean + read_alone(strangers)
 
+    def read_part(part):
+        if len(part.sources) == 1:
+            return read_alone(part.sources)
+        return read_group(together.Group([part], texts))
+
     bad = done = 0
     with concurrent.futures.ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
-        of_group = {group: choices(group.sources) for group in groups}
         if headers.is_possible():
-            headers.make_for([*of_group.values(), *(of_file[path] for path in alone)], pool)
-        jobs = [pool.submit(read_group, *entry) for entry in of_group.items()]
+            of_groups = [choices_of(group) for group in groups]
+            headers.make_for([*of_groups, *(of_file[path] for path in alone)], pool)
+        jobs = [pool.submit(read_group, group) for group in groups]
         jobs += [pool.submit(read_alone, [path]) for path in alone]
         for job in concurrent.futures.as_completed(jobs):
             for path, status, output in job.result():

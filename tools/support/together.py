@@ -1,7 +1,10 @@
-"""Sources that the build compiles as one (NanoUnity.cmake), given to clang-tidy as one: most of
-the time of a reading goes to what all of them include. Where nothing is found in their texts, one
-behind the other, nothing is in any of them, with three exceptions, which are looked for here: what
-a source does not include itself, a name that only others use, a header that is included twice."""
+"""Sources that clang-tidy reads as one: most of the time of a reading goes to what all of them
+include. Where nothing is found in their texts, one behind the other, nothing is in any of them,
+with three exceptions, which are looked for here: what a source does not include itself, a name that
+only others use, a header that is included twice.
+
+Sources that the build compiles as one (NanoUnity.cmake) can be; others where their names look as if
+they do not meet."""
 
 import collections
 import os
@@ -15,6 +18,16 @@ SILENT = re.compile(
 DECLARED = re.compile(
     r"\busing\s+(?!namespace\b)([^;={}]*::[^;={}]*);|\bnamespace\s+(\w+)\s*=", re.DOTALL
 )
+# Names that a source declares at the edge of its lines, which is where clang-format puts those of
+# namespaces: of a type, of an alias, of another namespace's (with that one), of all else.
+EDGE = re.compile(
+    r"^(?:template\s*<.*>\s*)?"
+    r"(?:(?:struct|class|union|enum(?: class)?)\s+(\w+)|using\s+(\w+)\s*=|using\s+([\w:]*::(\w+));"
+    r"|(?!\s|using |namespace |#|//|\})[^\n({=;\[]*?([\w:~]+) *[({=;\[])",
+    re.MULTILINE,
+)
+DIRECTIVE = re.compile(r"\busing\s+namespace\s+([\w:]+)")
+MOST_SOURCES = 24  # of a text: two cores are to end at about the same time
 # Options of a command that stand before what it writes or reads.
 WITH_FILE = ("-o", "-c", "-MF", "-MT", "-MQ")
 
@@ -41,6 +54,36 @@ def has_idle_name(code):
     return False
 
 
+class Names:
+    """What sources declare: {name: what it is of another namespace, or None}, and the namespaces
+    whose names they use."""
+
+    def __init__(self, sources=()):
+        self.declared, self.namespaces = {}, set()
+        for path in sources:
+            code = SILENT.sub(" ", code_of(path))
+            self.namespaces.update(DIRECTIVE.findall(code))
+            for kind, alias, target, name, other in EDGE.findall(code):
+                own = kind or alias or other
+                # Not members' definitions, and not macros: overloads and tests.
+                if not target and ("::" in own or own.isupper() or own.startswith("TEST")):
+                    continue
+                self.declared[name or own] = target or None
+
+    def meets(self, other):
+        """Whether a name may mean something else beside the other's."""
+        if self.namespaces != other.namespaces:
+            return True
+        known = self.declared
+        return any(
+            name in known and not (target and known[name] == target)
+            for name, target in other.declared.items()
+        )
+
+    def add(self, other):
+        self.declared.update(other.declared)
+
+
 def text_of(sources):
     """The sources as one text, all of it that of a main file, as each of them is. Where a macro is
     undefined clang-tidy forgets what was included before: another source may include it too."""
@@ -60,28 +103,46 @@ def compiles_alone(command, path):
 
 
 class Group:
-    """Sources of a command that are to be read; its text lies in `folder`."""
+    """Sources that are to be read as one, in parts, each of a command; the text lies in `folder`."""
 
-    def __init__(self, command, sources, folder):
-        self.command, self.sources = command, sources
-        self.path = os.path.join(folder, re.sub(r"\W", "_", sources[0]) + ".cpp")
+    def __init__(self, parts, folder):
+        self.parts = parts  # Commands, each with those of its sources that are to be read
+        self.sources = [path for part in parts for path in part.sources]
+        name = re.sub(r"\W", "_", self.sources[0])
+        self.path = os.path.join(folder, f"{len(parts)}{name}.cpp")
         os.makedirs(folder, exist_ok=True)
         with open(self.path, "w", encoding="utf-8") as file:
-            file.write(text_of(sources))
+            file.write(text_of(self.sources))
 
     def strangers(self, trusted):
         """The sources that do not compile by themselves, but for those in `trusted`."""
-        sources = [path for path in self.sources if path not in trusted]
-        return [path for path in sources if not compiles_alone(self.command, path)]
+        return [
+            path
+            for part in self.parts
+            for path in part.sources
+            if path not in trusted and not compiles_alone(part, path)
+        ]
 
 
-def groups_of(commands, wanted, folder):
+def groups_of(commands, wanted, kind_of, folder):
     """Groups of the sources in `wanted` that can be read together; those that they leave are to be
-    read alone."""
-    groups = []
+    read alone. Only what is of one `kind_of(command)` is."""
+    found = collections.defaultdict(list)  # by kind: (parts, Names) of each group
     for command in commands:
         sources = [path for path in command.sources if path in wanted]
         sources = [path for path in sources if not has_idle_name(code_of(path))]
-        if len(sources) > 1:
-            groups.append(Group(command, sources, folder))
-    return groups
+        if not sources:
+            continue
+        names, groups = Names(sources), found[kind_of(command)]
+        for parts, others in groups:
+            count = sum(len(part.sources) for part in parts) + len(sources)
+            if count <= MOST_SOURCES and not others.meets(names):
+                break
+        else:
+            parts, others = [], Names()
+            others.namespaces = names.namespaces
+            groups.append((parts, others))
+        parts.append(command._replace(sources=sources))
+        others.add(names)
+    groups = [Group(parts, folder) for groups in found.values() for parts, _ in groups]
+    return [group for group in groups if len(group.sources) > 1]
