@@ -24,6 +24,7 @@ static constexpr Target table[] = {
      .fusesProducts = true,
      .sumsBothWays = true,
      .mergesProducts = true,
+     .sumsGradients = true,
      .batchesCopies = true,
      .isKMajor = true,
      .maxParameterBytes = maxParameterBytes},

@@ -152,13 +152,19 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
     products.report = options.reportDetails;
     passes.addPass(createFuseProducts(products));
   }
-  // On what is left to the library. Last, so that no kernel is given up for it, and because only
+  // On what is left to the library. Late, so that no kernel is given up for it, and because only
   // final kernels say what can be written as a part of something wider.
   if (targetOf(options.target).mergesProducts) {
     MergeProductsOptions merges = options.mergeProducts;
     merges.machine = machineOf(options);
     merges.report = options.reportDetails;
     passes.addPass(createMergeProducts(merges));
+  }
+  // When it is known which kernels read attention's gradients, and which do nothing but sum them.
+  if (targetOf(options.target).sumsGradients) {
+    SumGradientsOptions sums;
+    sums.report = options.reportDetails;
+    passes.addPass(createSumGradients(sums));
   }
   addFusedGate(passes, options);
 }

@@ -71,6 +71,10 @@
 // Then the call is attentionBackwardInFive, with x.partial and x.counts and a launch of
 // attentionChainLaunch(shape) or attentionRowsLaunch(shape, row).
 //
+// With dq, dk or dv on tensor cores, of a multiple of 64 tokens, come the sums of their columns,
+// over each attentionSumRows tokens, where the struct says
+//     static constexpr bool sumsQueries = true; // or sumsKeys, sumsValues
+//
 // Every sum has an order that depends on the shapes and on first and last alone; no atomics add.
 // Dao 2023 (FlashAttention-2) for the blocked form. Which template runs is decided by
 // attentionOnTensorCores(shape).
@@ -114,6 +118,8 @@ template <class A, int dqCount = 1, int dkCount = 1, int dvCount = 1> struct Att
   HeadView<const Element> dy;
   HeadView<Element> dq[dqCount > 0 ? dqCount : 1], dk[dkCount > 0 ? dkCount : 1],
       dv[dvCount > 0 ? dvCount : 1];
+  /// [T / attentionSumRows, H or Hk, Dh or Dv], with A::sumsQueries, A::sumsKeys, A::sumsValues.
+  HeadView<float> dqSums, dkSums, dvSums;
   const TensorMap *maps = nullptr; ///< with A::hasMaps, of q, k, v and dy
   int32_t *tickets = nullptr;      ///< with A::hasTickets, zero before the launch
   // Of attentionBackwardInFive, with units of attentionChainUnits(shape) or, with A::row, blocks of
@@ -143,6 +149,27 @@ template <class A>
 constexpr bool attentionHasTickets = []() -> bool {
   if constexpr (requires { A::hasTickets; })
     return A::hasTickets;
+  return false;
+}();
+
+/// A::sumsQueries, A::sumsKeys and A::sumsValues, where the struct has them: sums of columns of dq,
+/// dk and dv are wanted.
+template <class A>
+constexpr bool attentionSumsQueries = []() -> bool {
+  if constexpr (requires { A::sumsQueries; })
+    return A::sumsQueries;
+  return false;
+}();
+template <class A>
+constexpr bool attentionSumsKeys = []() -> bool {
+  if constexpr (requires { A::sumsKeys; })
+    return A::sumsKeys;
+  return false;
+}();
+template <class A>
+constexpr bool attentionSumsValues = []() -> bool {
+  if constexpr (requires { A::sumsValues; })
+    return A::sumsValues;
   return false;
 }();
 

@@ -375,6 +375,14 @@ NANO_DEVICE void keyBlock(int ticket, const Operands &x) {
                                                  begin, end);
   mma::storeTile<size, rows, Operands::dvPlaces>(valueSums, lane, S::rows(1), warpRow, x.dv, head,
                                                  begin, end);
+  if (begin + groupRow >= tokens)
+    return;
+  if constexpr (attentionSumsKeys<A>)
+    mma::storeColumnSums<size, rows>(lane, S::rows(0), warpRow, x.dkSums,
+                                     begin / warpgroupRows + group, head, 1 + group);
+  if constexpr (attentionSumsValues<A>)
+    mma::storeColumnSums<size, rows>(lane, S::rows(1), warpRow, x.dvSums,
+                                     begin / warpgroupRows + group, head, 1 + group);
 }
 
 /// dq of `unitsOfBlock` units of 64 queries and 64 of their elements.
@@ -410,6 +418,14 @@ NANO_DEVICE void queryUnits(int number, const Operands &x) {
     mma::storeTile<64, 64 * 3, Operands::dqPlaces>(
         sums, lane, dynamicShared<uint8_t>(), lane.warp * 16, results.dq, head,
         begin - group * warpgroupRows, smaller(begin + 64, tokens));
+    if constexpr (attentionSumsQueries<A>)
+      if (begin < tokens) {
+        if (size == 128)
+          results.dqSums.base += 64 * part;
+        mma::storeColumnSums<64, 64 * 3>(lane, dynamicShared<uint8_t>(), lane.warp * 16,
+                                         results.dqSums, begin / warpgroupRows, head, 1 + group);
+        barrierSync(1 + group, warpgroupThreads); // all warps have read the others' sums
+      }
   }
 }
 

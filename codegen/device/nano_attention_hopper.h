@@ -14,6 +14,7 @@ using mma::Place;
 using mma::Tile;
 
 constexpr int warpgroupThreads = 128, warpgroupRows = 64, computingWarpgroups = 2;
+static_assert(warpgroupRows == attentionSumRows);
 template <class A>
 constexpr int boxRows = AttentionTileChoice<attentionTileSize(A::headSize),
                                             attentionTileSize(A::valueSize), false>::gradColumns;
@@ -477,6 +478,18 @@ Gradient<A, Tiles, grads>::compute(const Operands &x, Where where, int from, int
   if constexpr (ofValues)
     mma::storeTile<valueSize, rows, Operands::dvPlaces>(valueSums, lane, S::rows(1, slot), warpRow,
                                                         x.dv, head, begin, end);
+  if (begin + groupRow >= tokens)
+    return;
+  const int part = (begin + groupRow) / warpgroupRows, barrier = 1 + lane.warp / 4;
+  if constexpr (ofQueries && attentionSumsQueries<A>)
+    mma::storeColumnSums<size, rows>(lane, S::rows(0, slot), warpRow, x.dqSums, part, head,
+                                     barrier);
+  if constexpr (!ofQueries && ofScores && attentionSumsKeys<A>)
+    mma::storeColumnSums<size, rows>(lane, S::rows(0, slot), warpRow, x.dkSums, part, head,
+                                     barrier);
+  if constexpr (ofValues && attentionSumsValues<A>)
+    mma::storeColumnSums<valueSize, rows>(lane, S::rows(1, slot), warpRow, x.dvSums, part, head,
+                                          barrier);
 }
 
 /// Everything of one block, of which a head and its number there are given.

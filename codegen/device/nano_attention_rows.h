@@ -265,6 +265,11 @@ NANO_DEVICE void addUp(const Share<A, Tiles> &share, int ticket, const Operands 
         const int begin = unit.begin + tile * columns;
         mma::storeTile<A::headSize, columns, Operands::dqPlaces>(
             sums, lane, S::results(), warpRow, x.dq, unit.head, begin, begin + columns);
+        if constexpr (attentionSumsQueries<A>) {
+          mma::storeColumnSums<A::headSize, columns>(lane, S::results(), warpRow, x.dqSums,
+                                                     begin / columns, unit.head, 3);
+          barrierSync(3, warpgroupThreads); // all warps have read the others' sums
+        }
       } else {
 #pragma unroll
         for (int c = 0; c < 8; ++c)
@@ -375,8 +380,17 @@ NANO_DEVICE void compute(const Share<A, Tiles> &share, const Operands &x) {
     const Unit unit = share.unit(i);
     mma::storeTile<valueSize, rows, Operands::dvPlaces>(
         valueSums, lane, S::rows(1, slot), warpRow, x.dv, unit.head, unit.begin, unit.begin + rows);
+    const int part = unit.begin / warpgroupRows + group; // of sums of columns
+    if constexpr (attentionSumsValues<A>) {
+      mma::storeColumnSums<valueSize, rows>(lane, S::rows(1, slot), warpRow, x.dvSums, part,
+                                            unit.head, 1 + group);
+      barrierSync(1 + group, warpgroupThreads); // all warps have read the others' sums
+    }
     mma::storeTile<size, rows, Operands::dkPlaces>(keySums, lane, S::rows(1, slot), warpRow, x.dk,
                                                    unit.head, unit.begin, unit.begin + rows);
+    if constexpr (attentionSumsKeys<A>)
+      mma::storeColumnSums<size, rows>(lane, S::rows(1, slot), warpRow, x.dkSums, part, unit.head,
+                                       1 + group);
     fenceProxyAsync(); // the next keys come by bulk copies to where results were written
     mbarrierArrive(&barriers.rowsEmpty[slot]);
   }

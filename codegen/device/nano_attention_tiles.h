@@ -252,6 +252,10 @@ NANO_DEVICE void finish(float (&sums)[rowTiles][columnTiles][4], const Softmax<r
   rescale(sums, inverses);
 }
 
+struct alignas(8) Pair {
+  float value[2];
+};
+
 /// results[p][begin + row, head, :] ← the first `size` columns of sums, rounded, for every place p
 /// and rows before `end`. They pass through the warp's own rows of a tile that the warp has
 /// finished reading.
@@ -292,6 +296,48 @@ NANO_DEVICE void storeTile(float (&sums)[rowTiles][columnTiles][4], const Lane &
     for (int i = lane.lane; i < 16 * rowTiles * chunks; i += 32)
       store(i / chunks, i % chunks);
   }
+}
+
+/// sums.row(part, head) ← of each column the sum over the 64 rows of a warpgroup, of what storeTile
+/// has left in a tile, by all its warps: these meet at a barrier, and the rows of each hold its own
+/// sums meanwhile.
+template <int size, int rows, class View>
+NANO_DEVICE void storeColumnSums(const Lane &lane, uint8_t *tile, int warpRow, const View &sums,
+                                 int part, int head, int barrier) {
+  using T = Tile<rows, size>;
+  constexpr int warps = 4;
+  const int column = 2 * lane.lane, warp = lane.warp % warps;
+  auto pairOf = [&](int band, int row) -> Pair & {
+    return *reinterpret_cast<Pair *>(tile + (band * rows + row) * 128 + 8 * lane.lane);
+  };
+  auto isInside = [&](int band) { return size % 64 == 0 || 64 * band + column < size; };
+#pragma unroll
+  for (int band = 0; band < T::bands; ++band) {
+    Pair sum = {{0, 0}};
+    if (isInside(band))
+#pragma unroll
+      for (int row = 0; row < 16; ++row) {
+        const uint32_t two = *reinterpret_cast<const uint32_t *>(
+            tile + T::offset(warpRow + row, 8 * band + column / 8) + 2 * (column % 8));
+        sum.value[0] += lowBf16(two);
+        sum.value[1] += highBf16(two);
+      }
+    syncWarp(); // all lanes have read the rows that the sums take
+    pairOf(band, warpRow) = sum;
+  }
+  barrierSync(barrier, 32 * warps);
+#pragma unroll
+  for (int band = warp; band < T::bands; band += warps)
+    if (isInside(band)) {
+      Pair sum = {{0, 0}};
+#pragma unroll
+      for (int other = 0; other < warps; ++other) {
+        const Pair &part = pairOf(band, warpRow + 16 * (other - warp));
+        sum.value[0] += part.value[0];
+        sum.value[1] += part.value[1];
+      }
+      *reinterpret_cast<Pair *>(sums.row(part, head) + 64 * band + column) = sum;
+    }
 }
 
 /// The keys that a warp's rows of queries see, from arrays of `first` and `last` in shared memory.

@@ -425,7 +425,7 @@ def Nano_FusedOp : Nano_Op<"fused", [Pure, IsolatedFromAbove, SingleBlock, Nano_
   let description = [{
     outputs = body(inputs). Nothing inside crosses memory except operands and results.
     A `nano.matmul` or `nano.scaled_matmul` may be the body's first op: then the others are element-wise over its result, or sum them over each 128 columns
-    of a row, a result of its own; and no result may lie over its operands.
+    of a row, a result of its own; and no result may lie over its operands. So may a `nano.attention_grad`: then the others sum columns of its results over each 64 tokens.
 
     Operands: `inputs`, any number of tensors; the block's arguments, in order.
 

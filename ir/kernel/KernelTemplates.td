@@ -250,7 +250,7 @@ def Kernel_AttentionAttr : Kernel_Entry<"Attention", "attention", "nano_attentio
 
 def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "nano_attention.h",
     !listconcat(attentionFields, [
-        Read<"lse">, Read<"delta">, Read<"dy">, WriteEach<"dq">, WriteEach<"dk">, WriteEach<"dv">, WriteIfAny<"partial">, AddIfAny<"counts">, AddIfAny<"tickets">, NumberIfAny<"row">,
+        Read<"lse">, Read<"delta">, Read<"dy">, WriteEach<"dq">, WriteEach<"dk">, WriteEach<"dv">, WriteIfAny<"dq_sums">, WriteIfAny<"dk_sums">, WriteIfAny<"dv_sums">, WriteIfAny<"partial">, AddIfAny<"counts">, AddIfAny<"tickets">, NumberIfAny<"row">,
         FunctionIfAny<"score", "score", ["s", "query", "key", "head"]>, FunctionIfAny<"score_grad", "scoreGrad", ["s", "query", "key", "head", "gradient"]>, NumberIfAny<"tiles">,
         NumberIfAny<"box_rows">]),
     "an attention", ["isAdded"]> {
@@ -260,9 +260,11 @@ def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "
     `score_grad` is a function of the arguments of `score` and the gradient of its result. With `partial` and `counts`, both or neither, one pass over the scores gives all
     three gradients in five products for seven: sums of dq in f32 in `partial`, in an order that `counts` keep, which are zeros before the launch; with `row` besides, queries see the keys of
     their own row of so many tokens up to themselves, whatever `first` and `last` say. With `box_rows`, the rows of their boxes, the kernel has tensor maps of q, k, v and dy, and with `tickets` besides, a number that is zero before the launch, its blocks take the next block of tokens when they come to it.
+    With `dq_sums`, `dk_sums` and `dv_sums`, any of them, the sums of the columns of dq, dk and dv over each 64 tokens, in f32, go there.
 
     Errors: as `#kernel.attention`; a score without its gradient, or the other way round; likewise `partial` and `counts`, and these beside a score, heads that share keys or values of another size;
-    `tickets` beside them or without `box_rows`; `row` without them or `box_rows`, that is no multiple of 128, or of which `tokens` are none.
+    `tickets` beside them or without `box_rows`; `row` without them or `box_rows`, that is no multiple of 128, or of which `tokens` are none; sums of columns without `vector_rows`, or of `tokens` that are
+    no multiple of 64.
 
     Example: `#kernel.attention_grad<tokens = 128, heads = 4, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 132, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3,
     last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10]>`
@@ -278,16 +280,21 @@ def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "
     return emitError() << "gradients of an attention in rows without sums or without tensor maps";
   if (row && (*row < 128 || *row % 128 != 0 || tokens % *row != 0))
     return emitError() << "gradients of an attention of " << tokens << " tokens in rows of " << *row << ": they are rows of a multiple of 128 tokens";
+  if ((dq_sums || dk_sums || dv_sums) && (!vector_rows || tokens % 64 != 0))
+    return emitError() << "gradients of an attention with sums of columns of " << tokens << " tokens: they take vector_rows and a multiple of 64 tokens";
   if (!score != !score_grad)
     return emitError() << "gradients of an attention with a score and no gradient of it, or the other way round";
 }], attentionErrors);
-  let definition = !strconcat(attentionDefinition, "  %score_grad\n  static constexpr int tiles = %tiles;\n%if(box_rows)  static constexpr bool hasMaps = true;\n%if(tickets)  static constexpr bool hasTickets = true;\n%if(row)  static constexpr int row = %row;\n};");
+  let definition = !strconcat(attentionDefinition, "  %score_grad\n  static constexpr int tiles = %tiles;\n%if(box_rows)  static constexpr bool hasMaps = true;\n%if(tickets)  static constexpr bool hasTickets = true;\n%if(row)  static constexpr int row = %row;\n%if(dq_sums)  static constexpr bool sumsQueries = true;\n%if(dk_sums)  static constexpr bool sumsKeys = true;\n%if(dv_sums)  static constexpr bool sumsValues = true;\n};");
   let call = !strconcat("  nano::AttentionGradOperands<Attention, %dq.count, %dk.count, %dv.count> x;", attentionOperands, [{  x.lse = %lse.view;
   x.delta = %delta.view;
   x.dy = %dy.view;
   x.dq[%dq.place] = %dq.view;
   x.dk[%dk.place] = %dk.view;
   x.dv[%dv.place] = %dv.view;
+  x.dqSums = %dq_sums.view;
+  x.dkSums = %dk_sums.view;
+  x.dvSums = %dv_sums.view;
   x.partial = %partial;
   x.counts = %counts;
   x.tickets = %tickets;

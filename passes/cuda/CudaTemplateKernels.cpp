@@ -5,6 +5,7 @@
 
 #include "ir/graph/AttentionOps.h"
 #include "ir/graph/Custom.h"
+#include "ir/graph/GradientSums.h"
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/ReduceOps.h"
 #include "ir/graph/RowFunctionOps.h"
@@ -34,6 +35,7 @@ constexpr int64_t scanThreads = 1024;
 static_assert(nano::partialSumColumns == nano::MatmulTiles::sumColumns);
 static_assert(nano::partialSumRows == nano::MatmulTiles::sumRows);
 static_assert(nano::partialMaxColumns == nano::MatmulTiles::partColumns);
+static_assert(nano::gradientSumTokens == nano::attentionSumRows);
 
 /// The task's operands as arguments of launches.
 class Templates {
@@ -256,7 +258,18 @@ private:
                                   shape.keyHeads};
     if (shape.valueSize != shape.headSize)
       sizes.push_back(shape.valueSize);
-    const Bound at = bind(launch, ins, outs);
+    SmallVector<SmallVector<Value>> all(outs);
+    std::array<std::optional<size_t>, 3> sums; // of columns of dq, dk and dv, among all
+    if constexpr (isGrad)
+      for (Value value : body.getTerminator()->getOperands())
+        if (const Value gradient = nano::summedGradient(value)) {
+          sums[cast<OpResult>(gradient).getResultNumber()] = all.size();
+          all.push_back(memrefsOf(task, value));
+        }
+    const Bound at = bind(launch, ins, all);
+    for (auto [gradient, place] : llvm::enumerate(sums))
+      if (place)
+        identify(launch.identity, ("sums_" + Twine(gradient)).str(), b.getUnitAttr());
     setLaunch(launch, isGrad ? "attention_grad" : "attention", sizes,
               products.row > 0   ? nano::attentionRowsLaunch(shape, products.row)
               : products.areFive ? nano::attentionChainLaunch(shape)
@@ -275,11 +288,15 @@ private:
       auto places = [&](unsigned result) {
         return DenseI64ArrayAttr::get(context, at.outs[result]);
       };
+      auto sumsOf = [&](unsigned result) {
+        return sums[result] ? std::optional(at.outs[*sums[result]][0]) : std::nullopt;
+      };
       if constexpr (isGrad)
         return kernel::AttentionGradAttr::get(
             context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.valueSize,
             shape.vectorRows, shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2],
             at.ins[3], at.ins[4], at.ins[5], at.ins[6], at.ins[7], places(0), places(1), places(2),
+            sumsOf(0), sumsOf(1), sumsOf(2),
             products.areFive ? std::optional(at.outs[3][0]) : std::nullopt,
             products.areFive ? std::optional(at.outs[4][0]) : std::nullopt,
             shape.hasTickets ? std::optional(at.outs[3][0]) : std::nullopt,

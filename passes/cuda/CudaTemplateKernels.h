@@ -86,6 +86,10 @@ std::vector<SplitCall> splitCalls(step::ProgramOp program, const step::KernelTab
 /// block computes it, and where they are causal `last` is t.
 RowsOfQueries rowsOfQueries(step::TaskOp task);
 
+/// The tasks in place of one: of attention's gradients with sums of their columns that the template
+/// does not compute, these are tasks behind it (AttentionSums.cpp).
+llvm::SmallVector<step::TaskOp> separateSums(step::TaskOp task);
+
 /// The text that is equal for launches that one kernel can serve (TemplateKernel.cpp).
 std::string templateKey(const TemplateCall &launch);
 

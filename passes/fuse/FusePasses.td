@@ -207,4 +207,30 @@ def MergeProducts : Pass<"nano-merge-products", "::mlir::ModuleOp"> {
     Option<"report", "report", "bool", "false", "a remark on products that share an operand">];
 }
 
+def SumGradients : Pass<"nano-sum-gradients", "::mlir::ModuleOp"> {
+  let summary = "has the kernel of attention's gradients sum their columns, where another would read them again for that alone";
+  let description = [{
+    The gradient of the bias of queries, keys and values, of any of them, is the sum of theirs over all tokens. A kernel that reads nothing but gradients of one `nano.attention_grad`,
+    side by side, to sum their columns in parts reads instead what the kernel that computes them gives besides, the sums over each 64 tokens in f32 of what is rounded to bf16:
+
+    ```mlir
+    %dq, %dk, %dv = nano.attention_grad …              %dq, %dk, %dv, %a, %b, %c = nano.fused(…) : … {
+    %d = nano.concat %dq, %dk, %dv dim 1                 %q, %k, %v = nano.attention_grad …
+    %m = nano.reshape %d                                 %w = nano.cast %q
+    %s = nano.fused(%m) : … {                   ⇒        %p = nano.reshape %w                 // [T, H, D] as [T/64, 64, H, D]
+      %w = nano.cast %arg0                               %x = nano.reduce sum %p dims [1]     // and likewise of %k and %v
+      %p = nano.reshape %w    // [T, C] as [P, T/P, C]   nano.yield %q, %k, %v, %x, %y, %z
+      %r = nano.reduce sum %p dims [1]                 %d = nano.concat %a, %b, %c dim 1
+      nano.yield %r                                    %s = nano.fused(…) : … {               // sums of these, [P, C]
+    ```
+
+    For GPUs, whose template of attention's gradients sums them tile by tile, of bf16, heads that tensor cores compute and a multiple of 64 tokens. Where a part is of no multiple of 64 tokens, what
+    adds up all parts reads the sums over 64 tokens instead. They are 1/16 of the bytes that are not read again. Gradients that something else is computed from first, as those of queries that were rotated or normalized, are not what such a kernel reads.
+
+    Remarks, with `report`: on every kernel that sums columns of attention's gradients alone.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [Option<"report", "report", "bool", "false", "a remark on every kernel that sums columns of attention's gradients alone">];
+}
+
 #endif // NANO_FUSE_PASSES_TD

@@ -15,6 +15,7 @@
 #include "ir/graph/Custom.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/FunctionOps.h"
+#include "ir/graph/GradientSums.h"
 #include "ir/graph/ModelError.h"
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/RandomOps.h"
@@ -178,6 +179,12 @@ struct LowerKernels : nano::impl::LowerKernelsBase<LowerKernels> {
     OpBuilder moduleBuilder = OpBuilder::atBlockEnd(kernels.getBody());
     SmallVector<step::TaskOp> tasks;
     module.walk([&](step::TaskOp task) { tasks.push_back(task); });
+    if (isCuda) {
+      SmallVector<step::TaskOp> all;
+      for (step::TaskOp task : tasks)
+        llvm::append_range(all, separateSums(task));
+      tasks = std::move(all);
+    }
     for (auto function : kernels.getOps<FunctionOpInterface>())
       names.try_emplace(function.getName());
     // While all tasks are there to be asked.
@@ -228,7 +235,8 @@ private:
         special = kernel;
     if (auto custom = dyn_cast<graph::CustomOp>(task.getBody().front().front()))
       return lowerCustom(task, custom, moduleBuilder);
-    if (special && !llvm::hasSingleElement(ops))
+    if (special && !llvm::hasSingleElement(ops) &&
+        !(isCuda && nano::gradientsWithSums(task.getBody().front())))
       return task.emitOpError("holds ")
              << special->op << " beside other ops; it must be a kernel of its own";
     if (isCuda) {

@@ -4,7 +4,9 @@
 // It closes the fuse stage: bufferization makes a command of every op that is left in a function,
 // so an element-wise op outside of `nano.fused` would be a kernel that moves bytes for nothing.
 // Within `nano.fused` there is nothing that must be a kernel of its own, but for a product that it
-// begins with, if all else is element-wise over that.
+// begins with, if all else is element-wise over that, or attention's gradients, if all else sums
+// their columns.
+#include "ir/graph/GradientSums.h"
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
@@ -49,7 +51,12 @@ private:
         if (const std::string obstacle = nano::productsObstacle(body); !obstacle.empty())
           return body.front().emitOpError("inside nano.fused: it must stand by itself: ")
                  << obstacle;
-      for (Operation &inner : llvm::drop_begin(body, products.size()))
+      const bool sumsGradients = bool(nano::gradientsWithSums(body));
+      if (sumsGradients)
+        if (const std::string obstacle = nano::gradientSumsObstacle(body); !obstacle.empty())
+          return body.front().emitOpError("inside nano.fused: it must stand by itself: ")
+                 << obstacle;
+      for (Operation &inner : llvm::drop_begin(body, products.size() + (sumsGradients ? 1 : 0)))
         if (isKernelOfItsOwn(&inner))
           return inner.emitOpError("inside nano.fused: it must stand by itself");
       for (BlockArgument argument : body.getArguments())

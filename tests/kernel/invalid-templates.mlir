@@ -86,6 +86,11 @@ kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.at
 
 // -----
 
+// expected-error @below {{gradients of an attention with sums of columns of 96 tokens: they take vector_rows and a multiple of 64 tokens}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention_grad<tokens = 96, heads = 2, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10], dv_sums = 11>}
+
+// -----
+
 // expected-error @below {{a scatter with a size of 0: must be at least 1}}
 kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.scatter_sort<tokens = 0, rows = 8, ids = 0, sorted = 1>}
 

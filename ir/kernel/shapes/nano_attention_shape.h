@@ -27,6 +27,9 @@ struct AttentionShape {
 /// The columns that a head of `size` has in a tile: whole bands of 64.
 NANO_BOTH constexpr int attentionTileSize(int size) { return (size + 63) / 64 * 64; }
 
+/// Tokens that one row of the sums of the gradients' columns is of: those of a warpgroup.
+constexpr int attentionSumRows = 64;
+
 /// Tiles of the gradients on Hopper: two warpgroups of 64 rows that compute and one that copies
 /// blocks of columns, `Stages` of them ahead. A block of tokens as keys comes `Lead` blocks after
 /// it as queries. With two `Slots` of rows a block of threads stays for many blocks of tokens,

@@ -71,6 +71,7 @@ struct Case {
   bool hasMaps = false;    ///< the forward pass takes tensor maps
   bool hasTickets = false; ///< the gradients take tickets, and maps
   int row = 0;             ///< causal rows of so many tokens, whose gradients take five products
+  bool hasSums = false;    ///< sums of the gradients' columns come with them
   int ofValues() const { return valueSize > 0 ? valueSize : size; }
 };
 
@@ -106,6 +107,9 @@ public:
     EXPECT_LE(largestError(read(dq, 0), expected.dq), gradTolerance) << "dq";
     EXPECT_LE(largestError(read(dk, 1), expected.dk), gradTolerance) << "dk";
     EXPECT_LE(largestError(read(dv, 2), expected.dv), gradTolerance) << "dv";
+    if (c.hasSums)
+      for (int part = 0; part < 3; ++part)
+        checkSums(part);
   }
 
   void upload(const AttentionProblem &p) {
@@ -165,6 +169,14 @@ public:
                                        {&dq, true},
                                        {together ? &dq : &dk, true, offset(1)},
                                        {together ? &dq : &dv, true, offset(2)}});
+    for (int part = 0; part < 3; ++part)
+      if (c.hasSums)
+        sums[part] = DeviceBuffer("sums", 4, size_t(c.tokens / attentionSumRows) * width(part));
+    auto addSums = [&] {
+      for (DeviceBuffer &each : sums)
+        if (c.hasSums)
+          arguments.push_back({&each, true});
+    };
     if (takesFive()) {
       const int64_t units =
                         c.row > 0 ? attentionRowsBlocks(shape, c.row) : attentionChainUnits(shape),
@@ -172,6 +184,7 @@ public:
       DeviceBuffer partial("partial", 4, size_t(units * sums)),
           counts = DeviceBuffer::ofInts("counts", std::vector<int>(size_t(1 + units)));
       arguments.insert(arguments.end(), {{&partial, true}, {&counts, true, 0, true}});
+      addSums();
       const TemplateLaunch launch =
           c.row > 0 ? attentionRowsLaunch(shape, c.row) : attentionChainLaunch(shape);
       return runner.run("backward",
@@ -181,6 +194,7 @@ public:
     DeviceBuffer tickets = DeviceBuffer::ofInts("tickets", {0});
     if (c.hasTickets)
       arguments.push_back({&tickets, true, 0, true});
+    addSums();
     const TemplateLaunch chosen =
         c.tiles.gradLaunch ? c.tiles.gradLaunch(shape) : attentionGradLaunch(shape);
     return runner.run("backward",
@@ -197,9 +211,20 @@ public:
     return result;
   }
 
-  DeviceBuffer q, k, v, dy, first, last, y, otherY, lse, delta, dq, dk, dv;
+  DeviceBuffer q, k, v, dy, first, last, y, otherY, lse, delta, dq, dk, dv, sums[3];
 
 private:
+  /// The sums of a part's columns against those of what was stored, in doubles: up to 64 numbers of
+  /// some tens are added in f32.
+  void checkSums(int part) const {
+    const DeviceBuffer *gradients[] = {&dq, &dk, &dv};
+    const Numbers stored = read(*gradients[part], part);
+    Numbers expected(sums[part].values().size());
+    const size_t columns = width(part);
+    for (size_t i = 0; i < stored.size(); ++i)
+      expected[i / columns / attentionSumRows * columns + i % columns] += stored[i];
+    EXPECT_LE(largestError(sums[part].values(), expected), 1e-4) << "sums of part " << part;
+  }
   DeviceBuffer ofNumbers(const char *name, const Numbers &values) const {
     return c.isBf16 ? DeviceBuffer::ofBf16(name, values) : DeviceBuffer::ofFloats(name, values);
   }
@@ -279,7 +304,11 @@ private:
         (c.hasMaps ? "  static constexpr bool hasMaps = true;\n" : "") +
         "};\nstruct OfGrads : Attention {\n  static constexpr bool hasMaps = " +
         (gradHasMaps() ? "true" : "false") + (c.hasTickets ? ", hasTickets = true;\n" : ";\n") +
-        (c.row > 0 ? "  static constexpr int row = " + number(c.row) + ";\n};\n" : "};\n");
+        (c.row > 0 ? "  static constexpr int row = " + number(c.row) + ";\n" : "") +
+        (c.hasSums ? "  static constexpr bool sumsQueries = true, sumsKeys = true, "
+                     "sumsValues = true;\n"
+                   : "") +
+        "};\n";
     auto view = [&](const std::string &member, const std::string &type, int argument,
                     const std::string &strides) {
       return "  x." + member + " = {work.template pointer<" + type + ">(" + number(argument) + ")" +
@@ -321,10 +350,13 @@ private:
         view("dk[0]", element, 9, stridesOf(1)) + view("dv[0]", element, 10, stridesOf(2)) +
         (gradHasMaps() ? "  x.maps = maps.map;\n" : "") +
         (c.hasTickets ? "  x.tickets = work.template pointer<int32_t>(11);\n" : "");
-    kernel("backward",
-           takesFive()    ? 13
-           : c.hasTickets ? 12
-                          : 11,
+    const int arguments = takesFive() ? 13 : c.hasTickets ? 12 : 11;
+    if (c.hasSums)
+      for (auto [part, name] : {std::pair(0, "dqSums"), {1, "dkSums"}, {2, "dvSums"}})
+        grads +=
+            view(name, "float", arguments + part,
+                 number(int64_t(width(part))) + ", " + number(part == 2 ? c.ofValues() : c.size));
+    kernel("backward", arguments + (c.hasSums ? 3 : 0),
            takesFive() ? grads + "  x.partial = work.template pointer<float>(11);\n"
                                  "  x.counts = work.template pointer<int32_t>(12);\n"
                                  "  nano::attentionBackwardInFive<OfGrads>(x);\n"
@@ -361,7 +393,7 @@ inline AttentionProblem problemOf(const Case &c, std::mt19937_64 &random) {
 inline void expectSameGradients(const AttentionProblem &p, const std::vector<Case> &cases,
                                 uint64_t seeds = 2) {
   const AttentionResult expected = attentionReference(p);
-  std::vector<std::byte> dq, dk, dv;
+  std::vector<std::byte> dq, dk, dv, sums[3];
   for (const Case &c : cases) {
     AttentionKernels kernels(c);
     kernels.upload(p);
@@ -372,10 +404,14 @@ inline void expectSameGradients(const AttentionProblem &p, const std::vector<Cas
         dq = kernels.dq.bytes;
         dk = kernels.dk.bytes;
         dv = kernels.dv.bytes;
+        for (int part = 0; part < 3; ++part)
+          sums[part] = kernels.sums[part].bytes;
       }
       EXPECT_EQ(kernels.dq.bytes, dq);
       EXPECT_EQ(kernels.dk.bytes, dk);
       EXPECT_EQ(kernels.dv.bytes, dv);
+      for (int part = 0; part < 3; ++part)
+        EXPECT_EQ(kernels.sums[part].bytes, sums[part]);
     }
   }
 }

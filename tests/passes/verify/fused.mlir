@@ -143,3 +143,33 @@ nano.program @f(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<8xf32> {
   }
   nano.return %z : tensor<8xf32>
 }
+
+// -----
+
+// Attention's gradients with the sums of one's columns.
+nano.program @f(%q: tensor<64x2x16xbf16>, %f: tensor<64xi32>, %e: tensor<64x2xf32>) -> tensor<1x2x16xf32> {
+  %y:4 = nano.fused (%q, %f, %e) : (tensor<64x2x16xbf16>, tensor<64xi32>, tensor<64x2xf32>) -> (tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<1x2x16xf32>) {
+  ^bb0(%a: tensor<64x2x16xbf16>, %b: tensor<64xi32>, %c: tensor<64x2xf32>):
+    %dq, %dk, %dv = nano.attention_grad %a, %a, %a, %b, %b, %c, %c, %a scale 1.0
+        : (tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<64xi32>, tensor<64xi32>, tensor<64x2xf32>, tensor<64x2xf32>, tensor<64x2x16xbf16>) -> (tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<64x2x16xbf16>)
+    %w = nano.cast %dk : tensor<64x2x16xbf16> -> tensor<64x2x16xf32>
+    %p = nano.reshape %w : tensor<64x2x16xf32> -> tensor<1x64x2x16xf32>
+    %s = nano.reduce sum %p dims [1] : tensor<1x64x2x16xf32> -> tensor<1x2x16xf32>
+    nano.yield %dq, %dk, %dv, %s : tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<1x2x16xf32>
+  }
+  nano.return %y#3 : tensor<1x2x16xf32>
+}
+
+// -----
+
+nano.program @f(%q: tensor<64x2x16xbf16>, %f: tensor<64xi32>, %e: tensor<64x2xf32>) -> tensor<64x2x16xf32> {
+  %y:4 = nano.fused (%q, %f, %e) : (tensor<64x2x16xbf16>, tensor<64xi32>, tensor<64x2xf32>) -> (tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<64x2x16xf32>) {
+  ^bb0(%a: tensor<64x2x16xbf16>, %b: tensor<64xi32>, %c: tensor<64x2xf32>):
+    // expected-error @below {{inside nano.fused: it must stand by itself: a result is neither one of attention's gradients nor the sums of one's columns}}
+    %dq, %dk, %dv = nano.attention_grad %a, %a, %a, %b, %b, %c, %c, %a scale 1.0
+        : (tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<64xi32>, tensor<64xi32>, tensor<64x2xf32>, tensor<64x2xf32>, tensor<64x2x16xbf16>) -> (tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<64x2x16xbf16>)
+    %w = nano.cast %dk : tensor<64x2x16xbf16> -> tensor<64x2x16xf32>
+    nano.yield %dq, %dk, %dv, %w : tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<64x2x16xbf16>, tensor<64x2x16xf32>
+  }
+  nano.return %y#3 : tensor<64x2x16xf32>
+}
