@@ -314,8 +314,9 @@ NANO_DEVICE void storeColumnSums(const Lane &lane, uint8_t *tile, int warpRow, c
 #pragma unroll
   for (int band = 0; band < T::bands; ++band) {
     Pair sum = {{0, 0}};
+    // Few at once: a warpgroup that adds up dq has few registers.
     if (isInside(band))
-#pragma unroll
+#pragma unroll 4
       for (int row = 0; row < 16; ++row) {
         const uint32_t two = *reinterpret_cast<const uint32_t *>(
             tile + T::offset(warpRow + row, 8 * band + column / 8) + 2 * (column % 8));

@@ -49,9 +49,11 @@ bool findGradients(Value matrix, SmallVector<OpResult> &gradients) {
     gradients.push_back(cast<OpResult>(matrix));
     return op == gradients.front().getOwner();
   }
-  if (auto reshape = dyn_cast_if_present<ReshapeOp>(op))
-    return tensorType(matrix).getDimSize(0) == tensorType(reshape.getX()).getDimSize(0) &&
+  if (auto reshape = dyn_cast_if_present<ReshapeOp>(op)) {
+    const RankedTensorType from = tensorType(reshape.getX());
+    return from.getRank() > 0 && from.getDimSize(0) == tensorType(matrix).getDimSize(0) &&
            findGradients(reshape.getX(), gradients);
+  }
   auto concat = dyn_cast_if_present<ConcatOp>(op);
   return concat && concat.getDim() == 1 && llvm::all_of(concat.getInputs(), [&](Value part) {
            return findGradients(part, gradients);
@@ -191,15 +193,11 @@ private:
     const int64_t parts = type.getDimSize(0), columns = type.getDimSize(1),
                   rows = tensorType(sums.front()).getDimSize(0);
     SmallVector<Value> matrices;
-    int64_t width = 0;
-    for (Value each : sums) {
-      const int64_t own = tensorType(each).getNumElements() / rows;
-      matrices.push_back(g.reshape(each, {rows, own}));
-      width += own;
-    }
+    for (Value each : sums)
+      matrices.push_back(g.reshape(each, {rows, tensorType(each).getNumElements() / rows}));
     Value matrix = matrices.front();
     if (matrices.size() > 1)
-      matrix = ConcatOp::create(builder, kernel.getLoc(), type.clone({rows, width}), matrices, 1);
+      matrix = ConcatOp::create(builder, kernel.getLoc(), type.clone({rows, columns}), matrices, 1);
     if (rows % parts != 0) { // there are as many parts as these are, from now on
       SmallVector<Reader> readers = *readersOfSums(kernel.getResult(0));
       for (auto &[before, reader, operand] : readers) {

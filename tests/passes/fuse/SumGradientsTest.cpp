@@ -103,7 +103,7 @@ protected:
     for (Type type : runOf(module).getArgumentTypes())
       arguments.push_back(TensorValue::normal(cast<ShapedType>(type), random, 0, 1));
     for (int t = 0; t < 128; ++t) {
-      arguments[3].data[t] = t / 48 * 48;
+      arguments[3].data[t] = t < 48 ? 0 : 48;
       arguments[4].data[t] = t;
     }
     StateMap states;
