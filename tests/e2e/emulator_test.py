@@ -143,8 +143,9 @@ class Emulator(RunTest):
         self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, "step")
 
     def test_short_causal_rows(self):
-        """Attention's gradients of causal rows of whole blocks in five products, on a GPU of few
-        multiprocessors, in one pass over a step's tokens and in two."""
+        """Attention's gradients of causal rows of whole blocks in five products, with the sums of
+        their columns, on a GPU of few multiprocessors, in one pass over a step's tokens and in
+        two."""
         machine = self.path("small.json")
         with open(os.path.join(ROOT, "machines/h100-nvlink.json"), encoding="utf-8") as known:
             small = json.load(known)
@@ -157,6 +158,7 @@ class Emulator(RunTest):
             sizes["seq_len"] = tokens
             plan = self.compile("gpt2", sizes, "cuda.plan", "--target", "cuda", "--machine", machine)
             self.assertIn(b"static constexpr int row = 128;", read_bytes(plan))
+            self.assertIn(b"sumsKeys = true", read_bytes(plan))
             log, _ = self.emulate(plan, "emulated", "checked", "--steps", 2)
             self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, f"{tokens} tokens")
 
