@@ -266,8 +266,8 @@ NANO_DEVICE void addUp(const Share<A, Tiles> &share, int ticket, const Operands 
         mma::storeTile<A::headSize, columns, Operands::dqPlaces>(
             sums, lane, S::results(), warpRow, x.dq, unit.head, begin, begin + columns);
         if constexpr (attentionSumsQueries<A>) {
-          mma::storeColumnSums<A::headSize, columns>(lane, S::results(), warpRow, x.dqSums,
-                                                     begin / columns, unit.head, 3);
+          mma::storeColumnSums<A::headSize, columns, /*atOnce=*/4>(
+              lane, S::results(), warpRow, x.dqSums, begin / columns, unit.head, 3);
           barrierSync(3, warpgroupThreads); // all warps have read the others' sums
         }
       } else {

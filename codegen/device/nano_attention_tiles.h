@@ -300,8 +300,8 @@ NANO_DEVICE void storeTile(float (&sums)[rowTiles][columnTiles][4], const Lane &
 
 /// sums.row(part, head) ← of each column the sum over the 64 rows of a warpgroup, of what storeTile
 /// has left in a tile, by all its warps: these meet at a barrier, and the rows of each hold its own
-/// sums meanwhile.
-template <int size, int rows, class View>
+/// sums meanwhile. `atOnce`: rows that are read together, which takes registers.
+template <int size, int rows, int atOnce = 16, class View>
 NANO_DEVICE void storeColumnSums(const Lane &lane, uint8_t *tile, int warpRow, const View &sums,
                                  int part, int head, int barrier) {
   using T = Tile<rows, size>;
@@ -314,9 +314,8 @@ NANO_DEVICE void storeColumnSums(const Lane &lane, uint8_t *tile, int warpRow, c
 #pragma unroll
   for (int band = 0; band < T::bands; ++band) {
     Pair sum = {{0, 0}};
-    // Few at once: a warpgroup that adds up dq has few registers.
     if (isInside(band))
-#pragma unroll 4
+#pragma unroll atOnce
       for (int row = 0; row < 16; ++row) {
         const uint32_t two = *reinterpret_cast<const uint32_t *>(
             tile + T::offset(warpRow + row, 8 * band + column / 8) + 2 * (column % 8));
