@@ -63,6 +63,15 @@ private:
   float scales[P::products] = {};
 };
 
+/// What an epilogue reads that a row's elements have in common; nothing where P does not say.
+template <class P> constexpr bool readsRows = requires { typename P::Row; };
+template <class P, bool reads = readsRows<P>> struct RowOf {
+  struct Row {};
+};
+template <class P> struct RowOf<P, true> {
+  using Row = typename P::Row;
+};
+
 /// The epilogue of a warp's 16 rows of tiles, in parts of 64 columns, of each product, and of these
 /// in halves of 8 rows: four rows at once, 128 bytes of each by eight lanes.
 template <class P> class Epilogue {
@@ -72,7 +81,7 @@ template <class P> class Epilogue {
 public:
   static constexpr int parts = Tiles::parts / P::products; ///< of each product
   static constexpr int halves = 2 * parts, pieces = 2 * halves;
-  static constexpr bool hasOthers = sizeof(typename P::Others) > 1;
+  static constexpr bool hasOthers = sizeof(typename P::Others) > 1, hasRows = readsRows<P>;
 
 private:
   static constexpr int inPart = pieces / parts;
@@ -97,6 +106,13 @@ public:
     for (int piece = 0; piece < ahead; ++piece)
       load(piece);
     loadColumns(0);
+    if constexpr (hasRows)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+          if (exists(half, i))
+            rows[half][i] = x.loadRow(row(half, i));
   }
   /// Reads the lane's chunks of a half from shared memory: as words, from which the compiler widens
   /// with one instruction an element.
@@ -120,6 +136,9 @@ public:
     if constexpr (P::findsLargest)
       if ((piece + 1) % inPart == 0)
         storeLargest(half);
+    if constexpr (P::sums > 0)
+      if ((piece + 1) % (inPart * sumParts) == 0)
+        storeTotals(half);
     loadAfter(piece);
     if ((piece + 1) % inPart == 0)
       loadColumnsAfter(half / 2);
@@ -229,8 +248,11 @@ private:
     } else if constexpr (P::sums == 0) {
       x.store(row(half, i), column(half), chunk, other, columns);
     } else {
-      totals[unsigned(half) % 2][i] = totals[unsigned(half) % 2][i] +
-                                      x.store(row(half, i), column(half), chunk, other, columns);
+      auto &total = totals[unsigned(half) % 2][i];
+      if constexpr (hasRows)
+        total = total + x.store(row(half, i), column(half), chunk, rows[unsigned(half) % 2][i]);
+      else
+        total = total + x.store(row(half, i), column(half), chunk, other, columns);
     }
   }
   NANO_DEVICE void take(float one, bool isFirst) {
@@ -302,6 +324,7 @@ private:
   Vec<uint32_t, 4> chunks[P::products][2][2]; ///< of two halves
   typename P::Others others[Stages::copied > 0 ? 1 : ahead];
   typename P::Columns columns;
+  typename RowOf<P>::Row rows[2][2]; ///< of a lane's rows of the tile, as `row` has them
   Vec<float, P::sums == 0 ? 1 : P::sums> totals[2][2] = {}; ///< of a lane's rows, as `row` has them
   Vec<float, 8> ofColumns = {};                             ///< of a lane's columns of a part
   float largest = 0;                                        ///< of a lane's elements of a part

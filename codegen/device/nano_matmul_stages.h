@@ -16,13 +16,23 @@ struct ProductAlone {
   static constexpr bool addsColumns = false;
 };
 
+/// Whether other warps end what a warp has multiplied: where an epilogue makes sums along rows,
+/// unless P says otherwise.
+template <class P> constexpr bool handsOver() {
+  if constexpr (requires { P::handsOver; })
+    return P::handsOver;
+  else
+    return P::sums > 0;
+}
+
 /// The stages of a block: full when both operands' bytes have come, empty when all warps of both
 /// blocks of the cluster have read them, because each loads half of B for both. Where other warps
 /// finish a warp's products, these are given when they are in shared memory, and taken when they
 /// have been read.
 template <class P> struct MatmulStages {
   using Tiles = MatmulTiles;
-  static constexpr bool handsOver = P::sums > 0, isWide = sizeof(typename P::Result) == 4;
+  static constexpr bool handsOver = hopper::handsOver<P>(),
+                        isWide = sizeof(typename P::Result) == 4;
   static_assert(!isWide || !handsOver);
   static_assert(P::products == 1 || (P::products == Tiles::heldParts && !isWide && !handsOver &&
                                      !P::addsColumns && P::copies == 0));
@@ -41,7 +51,7 @@ template <class P> struct MatmulStages {
   /// waits for one of several loads to registers waits for all of them, not so for copies. Of
   /// each operand a lane has 16 bytes.
   static constexpr int copied =
-      P::sums > 0 || isWide || P::copies == 0 ? 0 : Tiles::partBytes / (32 * 16 * P::copies);
+      handsOver || isWide || P::copies == 0 ? 0 : Tiles::partBytes / (32 * 16 * P::copies);
   static constexpr int held = copied > 0 ? Tiles::heldParts - 1 : Tiles::heldParts;
   Mbarrier full[count], empty[count];
   Mbarrier given[Tiles::warps][held], taken[Tiles::warps][held];

@@ -1,7 +1,7 @@
 // Operands of templates in memory.
 #pragma once
 
-#include "nano_types.h"
+#include "nano_primitives.h"
 
 namespace nano {
 
@@ -10,6 +10,15 @@ struct TokenView {
   const int *base;
   long long stride = 1;
   NANO_DEVICE int operator[](long long t) const { return base[t * stride]; }
+};
+
+/// A vector in memory: element i is at base[i·stride].
+template <class T> struct VectorView {
+  T *base;
+  long long stride = 1;
+  NANO_DEVICE T &operator[](long long i) const { return base[i * stride]; }
+  /// Of numbers that the kernel does not write.
+  NANO_DEVICE auto read(long long i) const { return loadReadOnly(base + i * stride); }
 };
 
 /// A matrix in memory: element (r, c) is at base[r·row + c·element].

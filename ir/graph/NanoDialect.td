@@ -41,6 +41,7 @@ def Nano_FloatTensor : StaticShapeTensorOf<[F32, BF16]>;
 def Nano_Float8Tensor : StaticShapeTensorOf<[F8E4M3FN, F8E5M2]>;
 def Nano_NumberTensor : StaticShapeTensorOf<[F32, BF16, I32]>;
 def Nano_F32Tensor : StaticShapeTensorOf<[F32]>;
+def Nano_BF16Tensor : StaticShapeTensorOf<[BF16]>;
 def Nano_I32Tensor : StaticShapeTensorOf<[I32]>;
 
 //===- Attributes --------------------------------------------------------===//

@@ -80,4 +80,42 @@ def Nano_CrossEntropyOp : Nano_Op<"cross_entropy", [Pure, DeclareOpInterfaceMeth
   let hasVerifier = 1;
 }
 
+def Nano_ExpMatmulOp : Nano_Op<"exp_matmul", [Pure, Nano_WholeKernel, Nano_NotDifferentiable]> {
+  let summary = "exponentials of a product's rows, for a cross-entropy of its logits";
+  let description = [{
+    Of the logits z = x·wᵀ, rounded to bf16, and d[t, v] = z[t, v] − shift[t] in the columns v below `columns` that are not targets[t]:
+
+    - largest[t] = 0 where no d[t, v] is more than 64, else the largest of them,
+    - e[t, v] = e^(d[t, v] − largest[t]), and 0 in the other columns,
+    - sum[t] = Σ_v e[t, v], of what e is before it is rounded.
+
+    A shift is a guess of the largest logit of a row: with one from 60 below it to 64 above nothing is lost and `largest` is 0, so that a kernel needs no largest logit before it makes
+    exponentials. Where it is more than 64 too small, d and what it is the power of are rounded to bf16 once more. The target's exponential is left out: who knows its logit has it exactly, and 1 − P(target) without cancellation.
+
+    Operands: `x` [T, D] and `w` [C, D], bf16; `targets` [T], i32 in [0, columns), as the ids of `nano.gather`; `shift` [T], f32.
+
+    Results: `e` [T, C], bf16; `sum` and `largest` [T], f32.
+
+    Errors: factors of another rank than 2, or whose rows differ in length; results that do not have these shapes; `columns` below 1 or above C; other element types.
+
+    Example:
+
+    ```mlir
+    nano.program @example(%x: tensor<8x16xbf16>, %w: tensor<128x16xbf16>, %targets: tensor<8xi32>, %shift: tensor<8xf32>) -> tensor<8xf32> {
+      %e, %sum, %largest = nano.exp_matmul %x, %w, %targets, %shift {columns = 100 : i64}
+          : (tensor<8x16xbf16>, tensor<128x16xbf16>, tensor<8xi32>, tensor<8xf32>) -> (tensor<8x128xbf16>, tensor<8xf32>, tensor<8xf32>)
+      nano.return %sum : tensor<8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Nano_BF16Tensor:$x, Nano_BF16Tensor:$w, Nano_I32Tensor:$targets, Nano_F32Tensor:$shift, I64Attr:$columns);
+  let results = (outs Nano_BF16Tensor:$e, Nano_F32Tensor:$sum, Nano_F32Tensor:$largest);
+  let assemblyFormat = "$x `,` $w `,` $targets `,` $shift attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// How far above a row's shift a number is whose exponential is made without the row's largest.
+    static constexpr double mostAbove = 64;
+  }];
+}
+
 #endif // NANO_IR_GRAPH_TABLE_OPS_TD

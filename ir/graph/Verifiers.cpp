@@ -506,6 +506,26 @@ LogicalResult CrossEntropyOp::verify() {
   return success();
 }
 
+LogicalResult ExpMatmulOp::verify() {
+  if (rankOf(getX()) != 2 || rankOf(getW()) != 2)
+    return emitOpError("factors must be matrices, are ")
+           << shapeText(getX().getType()) << " and " << shapeText(getW().getType());
+  const int64_t tokens = shapeOf(getX())[0], all = shapeOf(getW())[0];
+  if (shapeOf(getX())[1] != shapeOf(getW())[1])
+    return emitOpError("factors have rows of different lengths: ")
+           << shapeText(getX().getType()) << " and " << shapeText(getW().getType());
+  if (getColumns() < 1 || getColumns() > all)
+    return emitOpError("has ") << getColumns() << " columns of a product with " << all;
+  if (failed(verifySameShape(*this, "shape of e and [tokens, columns]", shapeOf(getE()),
+                             {tokens, all})))
+    return failure();
+  for (Value value : {Value(getTargets()), Value(getShift()), Value(getSum()), Value(getLargest())})
+    if (failed(verifySameShape(*this, "shape of a number a row and [tokens]", shapeOf(value),
+                               {tokens})))
+      return failure();
+  return success();
+}
+
 LogicalResult AllReduceOp::verify() {
   if (getCombiner() == Combiner::logsumexp)
     return emitOpError("ranks exchange a sum or a maximum, not a log-sum-exp");

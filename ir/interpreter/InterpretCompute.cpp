@@ -229,6 +229,36 @@ FailureOr<SmallVector<TensorValue>> Machine::attentionGrad(AttentionGradOp op, O
   return Values{std::move(dq), std::move(dk), std::move(dv)};
 }
 
+FailureOr<SmallVector<TensorValue>> Machine::exponentials(ExpMatmulOp op, Operands operands) {
+  const TensorValue &x = *operands[0], &w = *operands[1], &targets = *operands[2],
+                    &shift = *operands[3];
+  TensorValue e = emptyResult(op, 0), sum = emptyResult(op, 1), largest = emptyResult(op, 2);
+  if (failed(checkIds(op, targets, op.getColumns())))
+    return failure();
+  const int64_t width = x.shape[1], columns = op.getColumns();
+  for (int64_t t = 0; t < x.shape[0]; ++t) {
+    std::vector<double> above(columns, -std::numeric_limits<double>::infinity());
+    for (int64_t v = 0; v < columns; ++v) {
+      if (v == static_cast<int64_t>(targets.data[t]))
+        continue;
+      double logit = 0;
+      for (int64_t d = 0; d < width; ++d)
+        add(logit, partial(x.data[t * width + d] * w.data[v * width + d]));
+      if (options.arithmetic != Arithmetic::exact)
+        logit = roundTo(logit, op.getE().getType().getElementType());
+      above[v] = partial(logit - shift.data[t]);
+    }
+    const double most = *std::max_element(above.begin(), above.end());
+    largest.data[t] = most > ExpMatmulOp::mostAbove ? most : 0;
+    for (int64_t v = 0; v < columns; ++v) {
+      const double power = partial(std::exp(partial(above[v] - largest.data[t])));
+      e.data[t * e.shape[1] + v] = power;
+      add(sum.data[t], power);
+    }
+  }
+  return Values{std::move(e), std::move(sum), std::move(largest)};
+}
+
 FailureOr<SmallVector<TensorValue>> Machine::runCompute(Operation *op, Operands operands,
                                                         bool &known) {
   if (auto product = dyn_cast<MatmulOp>(op))
@@ -278,6 +308,8 @@ FailureOr<SmallVector<TensorValue>> Machine::runCompute(Operation *op, Operands 
     }
     return Values{std::move(loss), std::move(lse)};
   }
+  if (auto product = dyn_cast<ExpMatmulOp>(op))
+    return exponentials(product, operands);
   if (auto forward = dyn_cast<AttentionOp>(op))
     return attention(forward, operands);
   if (auto backward = dyn_cast<AttentionGradOp>(op))

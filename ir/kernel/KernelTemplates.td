@@ -159,6 +159,84 @@ struct Symmetric {
   }];
 }
 
+defvar expMatmulErrors = [{
+  if (columns % 128 != 0)
+    return emitError() << "a product's exponentials of " << columns << " columns, which are no multiple of 128";
+}];
+
+def Kernel_ExpMatmulAttr : Kernel_Entry<"ExpMatmul", "exp_matmul", "nano_exp_matmul.h",
+    [Size<"rows">, Size<"columns">, Size<"inner">, Size<"kept">, Size<"blocks">, Read<"x">, Read<"w">, Read<"targets">, Read<"shift">, WriteEach<"e">, Write<"parts">],
+    "a product's exponentials"> {
+  let summary = "exponentials of a product's rows (nano_exp_matmul.h)";
+  let description = [{
+    As `nano.exp_matmul` with `kept` columns, but for rows with a number that lies far above its shift, where that is left in `e` with a minus. `parts` are the sums of every 128 columns of a row.
+    The kernel has tensor maps of x and w.
+
+    | field | meaning |
+    |---|---|
+    | `blocks` | blocks of the launch, which share all tiles |
+
+    Errors: sizes below 1; columns that are no multiple of 128, or fewer than are kept.
+
+    Example: `#kernel.exp_matmul<rows = 256, columns = 128, inner = 64, kept = 100, blocks = 2, x = 0, w = 1, targets = 2, shift = 3, e = [4], parts = 5>`
+  }];
+  let errors = !strconcat(expMatmulErrors, [{
+  if (kept > columns)
+    return emitError() << "a product's exponentials with " << kept << " of " << columns << " columns";
+}]);
+  let reach = [{
+  if (position == x || position == w)
+    return extent({position == x ? rows : columns, inner});
+  if (position == targets || position == shift)
+    return extent({rows});
+  return position == parts ? extent({rows, columns / 128}) : extent({rows, columns});
+  }];
+  let definition = [{
+struct Exponentials {
+  static constexpr int rows = %rows, columns = %columns, inner = %inner, kept = %kept, blocks = %blocks, places = %e.count;
+};
+}];
+  let call = [{
+  nano::ExpMatmul<Exponentials> x;
+  x.targets = %targets.view;
+  x.shift = %shift.view;
+  x.e[%e.place] = %e.view;
+  x.parts = %parts;
+  nano::expMatmul(int(work.begin), maps.map, x);
+  }];
+}
+
+def Kernel_ExpSumsAttr : Kernel_Entry<"ExpSums", "exp_sums", "nano_exp_matmul.h",
+    [Size<"rows">, Size<"columns">, Read<"parts">, AddAll<"e">, WriteEach<"sum">, WriteEach<"largest">], "sums of exponentials", ["isAdded"]> {
+  let summary = "sums of a product's exponentials, with rows that a shift was too small for (nano_exp_matmul.h)";
+  let description = [{
+    Of what `#kernel.exp_matmul` has left in `parts` and in the matrices `e`, which are equal, the results of `nano.exp_matmul`.
+
+    Errors: sizes below 1; columns that are no multiple of 128.
+
+    Example: `#kernel.exp_sums<rows = 256, columns = 128, parts = 0, e = [1], sum = [2], largest = [3]>`
+  }];
+  let errors = expMatmulErrors;
+  let reach = [{
+  if (position == parts)
+    return extent({rows, columns / 128});
+  return ::llvm::is_contained(e.asArrayRef(), position) ? extent({rows, columns}) : extent({rows});
+  }];
+  let definition = [{
+struct Exponentials {
+  static constexpr int rows = %rows, columns = %columns, places = %e.count;
+};
+}];
+  let call = [{
+  nano::ExpSumsOperands<Exponentials, %sum.count, %largest.count> x;
+  x.parts = %parts;
+  x.e[%e.place] = %e.view;
+  x.sum[%sum.place] = %sum.view;
+  x.largest[%largest.place] = %largest.view;
+  nano::expMatmulSums<Exponentials, %threads>(work.begin, x);
+  }];
+}
+
 def Kernel_SplitAttr : Kernel_Entry<"Split", "split", "nano_split.h",
     [Sizes<"rows">, Sizes<"columns">, Size<"inner">, Size<"blocks">, ReadAll<"a">, ReadAll<"b">, WriteAll<"c">, AddAll<"sums">, Add<"counts">],
     "split products", ["isAdded"]> {

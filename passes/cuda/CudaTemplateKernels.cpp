@@ -13,6 +13,7 @@
 #include "ir/graph/TableOps.h"
 #include "ir/kernel/shapes/nano_attention_launch.h"
 #include "ir/kernel/shapes/nano_band_shape.h"
+#include "ir/kernel/shapes/nano_exp_matmul_shape.h"
 #include "ir/kernel/shapes/nano_matmul_shape.h"
 #include "ir/kernel/shapes/nano_recurrence_shape.h"
 #include "ir/kernel/shapes/nano_scatter_shape.h"
@@ -81,6 +82,8 @@ private:
       return band(op, scores.getQ(), scores.getResult(), /*transpose=*/false);
     if (auto product = dyn_cast<graph::BandProductOp>(op))
       return band(op, product.getV(), product.getP(), product.getTranspose());
+    if (auto product = dyn_cast<graph::ExpMatmulOp>(op))
+      return exponentials(product);
     if (auto scan = dyn_cast<graph::ScanOp>(op))
       return this->scan(scan);
     if (auto order = dyn_cast<graph::ArgsortOp>(op))
@@ -544,6 +547,56 @@ private:
         b.getF64FloatAttr(2.0 * double(shape.tokens) * double(shape.heads) * double(shape.size) *
                           double(shape.width) / double(launch.iterations));
     return std::vector<TemplateCall>{launch};
+  }
+
+  /// A product whose kernel ends with exponentials, and one that adds up their sums.
+  FailureOr<std::vector<TemplateCall>> exponentials(graph::ExpMatmulOp op) {
+    const ArrayRef<int64_t> x = op.getX().getType().getShape(), e = op.getE().getType().getShape();
+    const nano::ExpMatmulShape shape{e[0], e[1], x[1]};
+    SmallVector<Value> ins, places = memrefsOf(task, op.getE());
+    for (Value operand : op->getOperands())
+      ins.push_back(memrefOf(operand));
+    const auto haveVectorRows = [](ArrayRef<Value> operands) {
+      return llvm::all_of(operands, [](Value operand) { return hasVectorRows(operand); });
+    };
+    if (!nano::isExpMatmulShape(shape) || !haveVectorRows(ArrayRef(ins).take_front(2)) ||
+        !haveVectorRows(places))
+      return op.emitOpError("has rows that begin at no multiples of 16 bytes, or columns that are "
+                            "no multiple of ")
+             << nano::MatmulTiles::sumColumns;
+    const Value parts =
+        buffer("parts", e[0] * e[1] / nano::MatmulTiles::sumColumns, b.getF32Type());
+
+    using Tiles = nano::MatmulTiles;
+    TemplateCall product, sums;
+    const Bound at = bind(product, ins, {places, {parts}});
+    const nano::MatmulLaunch sizes = nano::expMatmulLaunch(shape, multiprocessors);
+    setLaunch(product, "exp_matmul",
+              {shape.rows, shape.columns, shape.inner, int64_t(op.getColumns()), sizes.blocks},
+              {sizes.threads, sizes.blocks, sizes.sharedBytes});
+    const auto map = [&](unsigned operand, const nano::TensorBox &box) {
+      const auto matrix = cast<MemRefType>(ins[operand].getType());
+      return kernel::TensorMapAttr::get(b.getContext(), at.ins[operand], matrix.getDimSize(1),
+                                        matrix.getDimSize(0), 2 * stridesOf(matrix)[0], box.columns,
+                                        box.rows, Tiles::rowBytes);
+    };
+    product.tensorMaps = {map(0, Tiles::aBox(false, 2)), map(1, Tiles::bBox(true, 2))};
+    product.cluster = Tiles::clusterBlocks;
+    product.flops = b.getF64FloatAttr(2.0 * double(shape.rows) * double(shape.columns) *
+                                      double(shape.inner) / double(sizes.blocks));
+    set(product,
+        kernel::ExpMatmulAttr::get(b.getContext(), shape.rows, shape.columns, shape.inner,
+                                   op.getColumns(), sizes.blocks, at.ins[0], at.ins[1], at.ins[2],
+                                   at.ins[3], b.getDenseI64ArrayAttr(at.outs[0]), at.outs[1][0]));
+
+    const Bound ofSums = bind(
+        sums, {parts}, {places, memrefsOf(task, op.getSum()), memrefsOf(task, op.getLargest())});
+    setLaunch(sums, "exp_sums", {shape.rows, shape.columns}, nano::expSumsLaunch(shape));
+    set(sums, kernel::ExpSumsAttr::get(b.getContext(), shape.rows, shape.columns, ofSums.ins[0],
+                                       b.getDenseI64ArrayAttr(ofSums.outs[0]),
+                                       b.getDenseI64ArrayAttr(ofSums.outs[1]),
+                                       b.getDenseI64ArrayAttr(ofSums.outs[2])));
+    return std::vector<TemplateCall>{product, sums};
   }
 
   /// Of one product, or two of the same A.

@@ -29,6 +29,9 @@ inline std::optional<Indices> indicesOf(mlir::Operation *op) {
   if (auto loss = llvm::dyn_cast<graph::CrossEntropyOp>(op))
     return Indices{&loss.getTargetsMutable(), loss.getLogits().getType().getDimSize(1), "targets",
                    "columns"};
+  if (auto product = llvm::dyn_cast<graph::ExpMatmulOp>(op))
+    return Indices{&product.getTargetsMutable(), int64_t(product.getColumns()), "targets",
+                   "columns"};
   if (auto custom = llvm::dyn_cast<graph::CustomOp>(op); custom && !custom.getIndexed().empty())
     return Indices{&op->getOpOperand(static_cast<unsigned>(custom.getIndexed()[0])),
                    custom.getIndexed()[1], "indices", "rows"};

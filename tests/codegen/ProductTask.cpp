@@ -79,10 +79,11 @@ void ProductTask::check(int64_t multiprocessors, const std::vector<double> &tole
   ASSERT_TRUE(task);
   std::mt19937_64 random(7);
   std::vector<TensorValue> inputs;
-  for (Value in : task.getIns()) {
+  for (auto [i, in] : llvm::enumerate(task.getIns())) {
     const auto type = cast<MemRefType>(in.getType());
     TensorValue value =
-        type.getElementType().isInteger(32)
+        given.count(i) ? given[i]
+        : type.getElementType().isInteger(32)
             ? TensorValue::integers(step::tensorOf(type), random, -columns / 8, 9 * columns / 8)
             : TensorValue::normal(step::tensorOf(type), random);
     for (double &number : value.data)
@@ -160,8 +161,13 @@ void ProductTask::run(int64_t multiprocessors) {
   options.multiprocessors = multiprocessors;
   passes.addPass(createLowerKernels(options));
   ASSERT_TRUE(succeeded(passes.run(*module)));
-  step::LaunchOp launch;
-  module->walk([&](step::LaunchOp found) { launch = found; });
+  SmallVector<step::LaunchOp> launches;
+  module->walk([&](step::LaunchOp launch) { launches.push_back(launch); });
+  for (step::LaunchOp launch : launches)
+    ASSERT_NO_FATAL_FAILURE(run(launch));
+}
+
+void ProductTask::run(step::LaunchOp launch) {
   auto kernel = SymbolTable::lookupNearestSymbolFrom<kernel::FuncOp>(
       launch, SymbolRefAttr::get(&context, step::kernelModuleName, {launch.getKernelAttr()}));
   FailureOr<std::string> text = codegen::cudaKernelText(kernel, 1);

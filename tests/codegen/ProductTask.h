@@ -30,6 +30,9 @@ public:
 
   explicit ProductTask(const std::string &program);
 
+  /// Operand `i` has these numbers instead of drawn ones.
+  void setInput(size_t i, TensorValue value) { given[i] = std::move(value); }
+
   /// `tolerances`: of the results, of which the others are whole matrices. Numbers of type i32 are
   /// columns of `columns`, a few beside them.
   void check(int64_t multiprocessors, const std::vector<double> &tolerances = {},
@@ -42,12 +45,14 @@ private:
                const std::map<std::string, DeviceBuffer> &before);
   DeviceBuffer &bufferOf(mlir::Value memref);
   void put(mlir::Value memref, const TensorValue &value);
-  /// Lowers the task, and runs its kernel on the buffers.
+  /// Lowers the task, and runs its kernels on the buffers.
   void run(int64_t multiprocessors);
+  void run(step::LaunchOp launch);
 
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   step::TaskOp task;
+  std::map<size_t, TensorValue> given;
   std::map<std::string, DeviceBuffer> buffers;
 };
 

@@ -32,6 +32,7 @@ const std::map<std::string, const char *> &elsewhere() {
       {"all_reduce", "exchanged by ranks: RandomModels, LocalCommunicatorTest"},
       {"attention_grad", "attention's gradient, which takes tensors of its shapes alone"},
       {"custom", "the model's own: tests/e2e/kernels_test.py"},
+      {"exp_matmul", "what the compiler makes of losses: ShiftLossesTest, ExpMatmulKernelTest"},
       {"fused", "what the compiler makes of the others"},
       {"index_check", "what the compiler makes of indices: tests/e2e/indices_test.py"},
       {"load", "every model here loads its operands"},

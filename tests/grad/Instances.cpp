@@ -431,6 +431,22 @@ void crossEntropy(Instance &in) {
   in.op = CrossEntropyOp::create(in.builder, in.location, TypeRange{row, row}, logits, targets);
 }
 
+void expMatmul(Instance &in) {
+  in.emptyAt = Place::row;
+  const int64_t tokens = in.size(Place::row), columns = in.size(Place::column, 6),
+                width = in.draw(1, 5), kept = in.draw(1, columns);
+  const auto matrix = [&](int64_t rows) {
+    return RankedTensorType::get({rows, width}, in.builder.getBF16Type());
+  };
+  Value x = in.operand(matrix(tokens)), w = in.operand(matrix(columns)),
+        targets = in.indices({tokens}, kept), shift = in.operand(in.f32({tokens}));
+  Type row = in.f32({tokens});
+  in.op = ExpMatmulOp::create(
+      in.builder, in.location,
+      TypeRange{RankedTensorType::get({tokens, columns}, in.builder.getBF16Type()), row, row}, x, w,
+      targets, shift, in.builder.getI64IntegerAttr(kept));
+}
+
 void recurrence(Instance &in) {
   std::vector<int64_t> shape = in.shape(3, 3);
   if (in.sizes == Sizes::oneRow) // of the sequence
@@ -574,6 +590,7 @@ const Generator *findGenerator(StringRef name) {
       {"nano.scatter_add", scatterAdd},
       {"nano.attention", attention},
       {"nano.cross_entropy", crossEntropy},
+      {"nano.exp_matmul", expMatmul},
       {"nano.scan", scan},
       {"nano.argsort", argsort},
       {"nano.sparsemax", sparsemax},

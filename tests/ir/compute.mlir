@@ -70,6 +70,14 @@ nano.program @score(%q: tensor<8x2x4xf32>, %range: tensor<8xi32>) -> tensor<8x2x
   nano.return %dq : tensor<8x2x4xf32>
 }
 
+// CHECK-LABEL: @exponentials
+nano.program @exponentials(%x: tensor<8x16xbf16>, %w: tensor<128x16xbf16>, %targets: tensor<8xi32>, %shift: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: nano.exp_matmul %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {columns = 100 : i64} : (tensor<8x16xbf16>, tensor<128x16xbf16>, tensor<8xi32>, tensor<8xf32>) -> (tensor<8x128xbf16>, tensor<8xf32>, tensor<8xf32>)
+  %e, %sum, %largest = nano.exp_matmul %x, %w, %targets, %shift {columns = 100 : i64}
+      : (tensor<8x16xbf16>, tensor<128x16xbf16>, tensor<8xi32>, tensor<8xf32>) -> (tensor<8x128xbf16>, tensor<8xf32>, tensor<8xf32>)
+  nano.return %sum : tensor<8xf32>
+}
+
 // CHECK-LABEL: @loss
 nano.program @loss(%logits: tensor<8x128xf32>, %targets: tensor<8xi32>) -> tensor<8xf32> {
   // CHECK: nano.cross_entropy %{{.*}}, %{{.*}} : (tensor<8x128xf32>, tensor<8xi32>) -> (tensor<8xf32>, tensor<8xf32>)

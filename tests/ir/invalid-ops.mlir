@@ -409,6 +409,54 @@ nano.program @f(%x: tensor<3x4xf32>, %ids: tensor<2xi32>) -> tensor<9x4xf32> {
 
 // -----
 
+nano.program @f(%x: tensor<8x16xbf16>, %w: tensor<16xbf16>, %t: tensor<8xi32>, %s: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @below {{factors must be matrices, are [8, 16] and [16]}}
+  %e, %sum, %m = nano.exp_matmul %x, %w, %t, %s {columns = 100 : i64} : (tensor<8x16xbf16>, tensor<16xbf16>, tensor<8xi32>, tensor<8xf32>) -> (tensor<8x128xbf16>, tensor<8xf32>, tensor<8xf32>)
+  nano.return %sum : tensor<8xf32>
+}
+
+// -----
+
+nano.program @f(%x: tensor<8x16xbf16>, %w: tensor<128x24xbf16>, %t: tensor<8xi32>, %s: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @below {{factors have rows of different lengths: [8, 16] and [128, 24]}}
+  %e, %sum, %m = nano.exp_matmul %x, %w, %t, %s {columns = 100 : i64} : (tensor<8x16xbf16>, tensor<128x24xbf16>, tensor<8xi32>, tensor<8xf32>) -> (tensor<8x128xbf16>, tensor<8xf32>, tensor<8xf32>)
+  nano.return %sum : tensor<8xf32>
+}
+
+// -----
+
+nano.program @f(%x: tensor<8x16xbf16>, %w: tensor<128x16xbf16>, %t: tensor<8xi32>, %s: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @below {{has 0 columns of a product with 128}}
+  %e, %sum, %m = nano.exp_matmul %x, %w, %t, %s {columns = 0 : i64} : (tensor<8x16xbf16>, tensor<128x16xbf16>, tensor<8xi32>, tensor<8xf32>) -> (tensor<8x128xbf16>, tensor<8xf32>, tensor<8xf32>)
+  nano.return %sum : tensor<8xf32>
+}
+
+// -----
+
+nano.program @f(%x: tensor<8x16xbf16>, %w: tensor<128x16xbf16>, %t: tensor<8xi32>, %s: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @below {{has 129 columns of a product with 128}}
+  %e, %sum, %m = nano.exp_matmul %x, %w, %t, %s {columns = 129 : i64} : (tensor<8x16xbf16>, tensor<128x16xbf16>, tensor<8xi32>, tensor<8xf32>) -> (tensor<8x128xbf16>, tensor<8xf32>, tensor<8xf32>)
+  nano.return %sum : tensor<8xf32>
+}
+
+// -----
+
+nano.program @f(%x: tensor<8x16xbf16>, %w: tensor<128x16xbf16>, %t: tensor<8xi32>, %s: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @below {{shape of e and [tokens, columns] differ: [8, 100] and [8, 128]}}
+  %e, %sum, %m = nano.exp_matmul %x, %w, %t, %s {columns = 100 : i64} : (tensor<8x16xbf16>, tensor<128x16xbf16>, tensor<8xi32>, tensor<8xf32>) -> (tensor<8x100xbf16>, tensor<8xf32>, tensor<8xf32>)
+  nano.return %sum : tensor<8xf32>
+}
+
+// -----
+
+nano.program @f(%x: tensor<8x16xbf16>, %w: tensor<128x16xbf16>, %t: tensor<8xi32>, %s: tensor<9xf32>) -> tensor<8xf32> {
+  // expected-error @below {{shape of a number a row and [tokens] differ: [9] and [8]}}
+  %e, %sum, %m = nano.exp_matmul %x, %w, %t, %s {columns = 100 : i64} : (tensor<8x16xbf16>, tensor<128x16xbf16>, tensor<8xi32>, tensor<9xf32>) -> (tensor<8x128xbf16>, tensor<8xf32>, tensor<8xf32>)
+  nano.return %sum : tensor<8xf32>
+}
+
+// -----
+
 nano.program @f(%logits: tensor<4xf32>, %targets: tensor<4xi32>) -> tensor<4xf32> {
   // expected-error @below {{logits must be [tokens, vocabulary], are [4]}}
   %loss, %lse = nano.cross_entropy %logits, %targets : (tensor<4xf32>, tensor<4xi32>) -> (tensor<4xf32>, tensor<4xf32>)

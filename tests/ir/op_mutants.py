@@ -229,6 +229,18 @@ def cross_entropy(op):
     return columns > 0 and targets == Type((tokens,), I32) and all(t.shape == (tokens,) for t in op.results)
 
 
+def exp_matmul(op):
+    x, w, targets, shift = op.operands
+    e, *numbers = op.results
+    tokens, width = x.shape
+    every, other = w.shape
+    return all_of(
+        x.element == w.element == e.element == BF16, width == other, e.shape == (tokens, every),
+        0 < op.attributes["columns"] <= every, targets == Type((tokens,), I32),
+        all(t == Type((tokens,), F32) for t in (shift, *numbers)),
+    )
+
+
 def recurrence(op):
     sizes = op.attributes["operandSegmentSizes"]
     return elementwise(op) and len(op.results[0].shape) == 3 and sum(sizes) == len(op.operands) > 0
@@ -288,7 +300,7 @@ MEANINGS = {
     "matmul": matmul,
     "scaled_matmul": scaled_matmul, "quantize": scaled, "dequantize": scaled, "gather": gather,
     "scatter_add": scatter_add, "attention": attention, "attention_grad": attention_grad,
-    "cross_entropy": cross_entropy, "recurrence": recurrence, "band_scores": band_scores,
+    "cross_entropy": cross_entropy, "exp_matmul": exp_matmul, "recurrence": recurrence, "band_scores": band_scores,
     "band_product": band_product, "reduce_scatter": scatter, "shard": scatter, "all_gather": all_gather,
     "all_reduce": all_reduce,
 }  # fmt: skip
@@ -424,6 +436,11 @@ def make(name, r):
     if name == "cross_entropy":
         t, v = n(), n()
         return Op(name, [tensor(F32, t, v), tensor(I32, t)], [tensor(F32, t)] * 2)
+    if name == "exp_matmul":
+        t, v, d = n(), n() + 1, n()
+        row = tensor(F32, t)
+        return Op(name, [tensor(BF16, t, d), tensor(BF16, v, d), tensor(I32, t), row],
+                  [tensor(BF16, t, v), row, row], columns=r.randint(1, v))  # fmt: skip
     if name == "recurrence":
         x = Type(sizes(3, 3), F32)
         segments = r.choice([[1, 1], [0, 1], [1, 0]])

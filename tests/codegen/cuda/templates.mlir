@@ -106,6 +106,42 @@ step.program @scatter {
 
 // -----
 
+// CHECK-LABEL: // exp_matmul
+// CHECK:         static constexpr int rows = 256, columns = 128, inner = 64, kept = 100, blocks = 2, places = 1;
+// CHECK:       __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
+// CHECK:         nano::ExpMatmul<Exponentials> x;
+// CHECK-NEXT:    x.targets = {targets, 1};
+// CHECK-NEXT:    x.shift = {shift, 1};
+// CHECK-NEXT:    x.e[0] = {e, 128, 1};
+// CHECK-NEXT:    x.parts = parts;
+// CHECK-NEXT:    nano::expMatmul(int(work.begin), maps.map, x);
+// CHECK-LABEL: // exp_sums
+// CHECK:         nano::ExpSumsOperands<Exponentials, 1, 1> x;
+// CHECK-NEXT:    x.parts = parts;
+// CHECK-NEXT:    x.e[0] = {e, 128, 1};
+// CHECK-NEXT:    x.sum[0] = {sum, 1};
+// CHECK-NEXT:    x.largest[0] = {largest, 1};
+// CHECK-NEXT:    nano::expMatmulSums<Exponentials, 128>(work.begin, x);
+step.program @exp_matmul {
+  %x = step.buffer "x" : memref<256x64xbf16>
+  %w = step.buffer "w" : memref<128x64xbf16>
+  %t = step.buffer "targets" : memref<256xi32>
+  %s = step.buffer "shift" : memref<256xf32>
+  %e = step.buffer "e" : memref<256x128xbf16>
+  %n = step.buffer "sum" : memref<256xf32>
+  %m = step.buffer "largest" : memref<256xf32>
+  step.task ins(%x, %w, %t, %s) outs(%e, %n, %m)
+      : (memref<256x64xbf16>, memref<128x64xbf16>, memref<256xi32>, memref<256xf32>)
+      -> (memref<256x128xbf16>, memref<256xf32>, memref<256xf32>) {
+  ^bb0(%a: tensor<256x64xbf16>, %b: tensor<128x64xbf16>, %i: tensor<256xi32>, %g: tensor<256xf32>):
+    %0, %1, %2 = nano.exp_matmul %a, %b, %i, %g {columns = 100 : i64}
+        : (tensor<256x64xbf16>, tensor<128x64xbf16>, tensor<256xi32>, tensor<256xf32>) -> (tensor<256x128xbf16>, tensor<256xf32>, tensor<256xf32>)
+    nano.yield %0, %1, %2 : tensor<256x128xbf16>, tensor<256xf32>, tensor<256xf32>
+  }
+}
+
+// -----
+
 // CHECK-LABEL: // scan
 // CHECK:         nano::scan<1024, true>(128, x_2, 1, y, 1);
 step.program @scan {
