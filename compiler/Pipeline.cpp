@@ -124,6 +124,13 @@ void addFusedGate(OpPassManager &passes, const PipelineOptions &) {
 
 /// What will be one kernel is one op.
 void addFuse(OpPassManager &passes, const PipelineOptions &options) {
+  // What a loss adds to a table's gradient by rows joins what others do.
+  if (targetOf(options.target).fusesProducts && options.fuseProducts.products != "library") {
+    ShiftLossesOptions losses = options.shiftLosses;
+    losses.machine = machineOf(options);
+    losses.report = options.reportDetails;
+    passes.addPass(createShiftLosses(losses));
+  }
   // First: it makes fewer of the largest tensors that backward writes, and what joins must be known
   // when memory is estimated.
   passes.addPass(createJoinScatters());

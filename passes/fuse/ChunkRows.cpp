@@ -28,6 +28,7 @@
 #include "ir/graph/RowOps.h"
 #include "ir/graph/ScaledOps.h"
 #include "ir/graph/ShapeOps.h"
+#include "ir/graph/TableOps.h"
 #include "ir/graph/Values.h"
 #include "passes/DetailRemark.h"
 #include "passes/Passes.h"
@@ -241,7 +242,7 @@ private:
 
   /// A product of many rows that are wide.
   bool isRoot(Operation *op) {
-    bool transposes = true;
+    bool transposes = !isa<ExpMatmulOp>(op);
     if (auto matmul = dyn_cast<MatmulOp>(op))
       transposes = matmul.getTransposeA();
     else if (auto matmul = dyn_cast<ScaledMatmulOp>(op))

@@ -41,6 +41,40 @@ def JoinScatters : Pass<"nano-join-scatters", "::mlir::ModuleOp"> {
   let dependentDialects = ["::nano::graph::NanoDialect"];
 }
 
+def ShiftLosses : Pass<"nano-shift-losses", "::mlir::ModuleOp"> {
+  let summary = "makes the exponentials of a cross-entropy's logits the end of their product";
+  let description = [{
+    The logits of a cross-entropy whose gradient two products read are never in memory, but their exponentials are, which the product that makes the logits ends with:
+
+    ```mlir
+    %z = nano.matmul %x, %w {transpose_b}                    %k, %t = …                  // x·w[target] + 60, and the gradient at the target, by rows
+    %l, %s = nano.cross_entropy %z, %targets                 %e, %n, %m = nano.exp_matmul %x, %w, %targets, %k
+    %d = …   // a·e^(z − s), and at the target − b    ⇒     %l, %s = …                  // of n and m
+    %y = nano.matmul %d, %w                                  %y = …                      // (a/S)·(e·w) + t·w[targets]
+    %v = nano.matmul %d, %x {transpose_a}                    %v = …                      // eᵀ·((a/S)·x) + scatter_add(t·x, targets)
+    ```
+
+    A sum of exponentials needs a number that is near the row's largest logit, not that itself. The target's logit is known before all others from two rows, and 60 more serves where no logit is more than
+    124 above the target's; other rows are told by `nano.exp_matmul` and right too. `a` and `b` are numbers a row, such as weights, a mean's or those of a squared log-sum-exp: what the gradient is, is derived from its ops.
+    The target's exponential is known exactly, so that 1 − P(target) does not cancel. A gradient that adds something else to all columns, as that of smoothed targets does, or logits that others read or that are
+    capped stay as they are, and so do products that are not of bf16 or whose columns are no multiple of 128.
+
+    With `losses` = "auto" the product with its end, and what else reads and writes rows of the factors for it, must take three quarters of the time, by the rates of `machine`, of the library's product and a kernel that reads
+    the logits and writes their gradient; and there must be a tile for every multiprocessor. "product" takes every loss that has the form, "logits" none.
+
+    Remarks, with `report`: what became of each product that makes a cross-entropy's logits, and why.
+
+    Errors: a machine that cannot be read; a choice of `losses` that is none.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [
+    Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "rates: a machine's name or JSON file">,
+    NanocOption<"losses", "losses", "std::string", "\"auto\"",
+                "cuda: whether the product that makes a cross-entropy's logits ends with their exponentials (product), a kernel passes over them (logits), or what the machine predicts to be faster (auto)",
+                "--losses", "auto|product|logits">,
+    Option<"report", "report", "bool", "false", "a remark on every product of a cross-entropy's logits">];
+}
+
 def FoldMatmulEpilogues : Pass<"nano-fold-matmul-epilogues", "::mlir::ModuleOp"> {
   let summary = "folds scales, residual adds, accumulation and casts into matrix products";
   let description = [{

@@ -55,8 +55,8 @@ void RowChain::add(Operation *op) {
 /// True for ops that can act on rows one by one, or combine them.
 static bool mayKeepRows(Operation *op) {
   return op->hasTrait<ElementwiseOp>() ||
-         isa<BroadcastOp, ConcatOp, CrossEntropyOp, DequantizeOp, GatherOp, MatmulOp, QuantizeOp,
-             ReduceOp, ReshapeOp, RotateOp, ScaledMatmulOp, SliceOp, TransposeOp>(op);
+         isa<BroadcastOp, ConcatOp, CrossEntropyOp, DequantizeOp, ExpMatmulOp, GatherOp, MatmulOp,
+             QuantizeOp, ReduceOp, ReshapeOp, RotateOp, ScaledMatmulOp, SliceOp, TransposeOp>(op);
 }
 
 /// Adds what depends on the chain and what the chain depends on at once; sets `obstacle` where that
@@ -140,6 +140,8 @@ bool RowChain::collect() {
 bool RowChain::isLogits() const {
   SmallVector<Operation *> work{root};
   llvm::SmallDenseSet<Operation *> seen;
+  if (isa<ExpMatmulOp>(root))
+    return true;
   while (!work.empty())
     for (Operation *user : work.pop_back_val()->getUsers()) {
       if (isa<CrossEntropyOp>(user))
@@ -362,6 +364,8 @@ std::optional<RowAction> RowChain::formOf(Operation *op) const {
     return check(broadcastForm(broadcast));
   if (isa<CrossEntropyOp>(op))
     return alike({0, 1});
+  if (isa<ExpMatmulOp>(op))
+    return check(RowAction{{{0, 1}, {}, {0, 1}, {0, 1}}, {0, 1}});
   if (isa<GatherOp>(op))
     return check(RowAction{{{}, {0, 1}}, {0, 1}});
 

@@ -217,6 +217,21 @@ class Emulator(RunTest):
             self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, fp8)
             self.assert_near(val_losses(log), val_losses(wanted), BF16_LOSS, fp8 + " validation")
 
+    def test_exponentials_in_products(self):
+        """The head's product ends with the exponentials of its loss: of a head that is the embedding
+        and one that is not, in chunks, micro-batches and on several ranks."""
+        words = ("--target", "cuda", "--losses", "product", "--world", "1,2", "--chunk-bytes", 131072)
+        gpt2 = {**GPT2, "dtype": "bf16", "vocab_size": 381}
+        for model, sizes in (("llama", {**LLAMA, "vocab_size": 381}), ("gpt2", gpt2)):
+            wanted, _ = self.train(self.compile(model, sizes, f"{model}_cpu.plan"), f"{model}_cpu", "--steps", 2)
+            plan = self.compile(model, sizes, f"{model}.plan", *words)
+            kernels = self.ran("nanorun", plan, "--describe")
+            self.assertIn("exp_matmul", kernels)
+            self.assertIn("exp_sums", kernels)
+            for ranks in (1, 2):
+                log, _ = self.emulate(plan, f"{model}{ranks}", "checked", "--gpus", ranks, "--steps", 2)
+                self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, f"{model}, {ranks} ranks")
+
     def test_fp8(self):
         """Kernels that write 8-bit tensors row by row and transposed."""
         sizes = {**TINY, "global_batch": 128, "fp8": "all"}
