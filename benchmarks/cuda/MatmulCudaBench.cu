@@ -18,9 +18,8 @@ struct Shape {
   using ElementB = E;
   using Result = nano::bf16;
   static constexpr int rows = Rows, columns = Width, inner = Inner;
-  static constexpr bool transposeA = TransposeA, transposeB = TransposeB, addsColumns = false,
-                        findsLargest = false;
-  static constexpr int copies = 0, products = 1;
+  static constexpr bool transposeA = TransposeA, transposeB = TransposeB, addsColumns = false;
+  static constexpr int copies = 0, products = 1, maxima = 0, turned = 0;
   struct Columns {};
   NANO_DEVICE Columns loadColumns(int) const { return {}; }
   static constexpr auto launch(bool sums, bool isWide) {

@@ -3,6 +3,7 @@
 
 #include "codegen/CustomKernels.h"
 #include "ir/kernel/Templates.h"
+#include "ir/kernel/shapes/nano_matmul_shape.h"
 
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -32,11 +33,13 @@ std::string view(BlockArgument argument, const std::string &pointer) {
   return fmt::format("{{{}, {}}}", pointer, fmt::join(strides, ", "));
 }
 
-int64_t strideOf(BlockArgument argument) {
+/// Elements from one row to the next; or with `dim` 1 from one column to the next.
+int64_t strideOf(BlockArgument argument, size_t dim = 0) {
   int64_t offset = 0;
   SmallVector<int64_t> strides;
   auto type = cast<MemRefType>(argument.getType());
-  return succeeded(type.getStridesAndOffset(strides, offset)) && !strides.empty() ? strides[0] : 1;
+  return succeeded(type.getStridesAndOffset(strides, offset)) && dim < strides.size() ? strides[dim]
+                                                                                      : 1;
 }
 
 /// A function of a template's struct: its statements from the function beside the kernel.
@@ -194,12 +197,13 @@ public:
   ProductStruct(kernel::FuncOp kernel, kernel::ProductAttr product)
       : kernel(kernel), product(product) {
     for (const char *word :
-         {"ElementA",   "ElementB",   "Result",       "rows",         "columns",      "inner",
-          "transposeA", "transposeB", "blocks",       "sums",         "scale",        "addsColumns",
-          "Others",     "load",       "store",        "storeSums",    "storeColumns", "row",
-          "column",     "part",       "product",      "others",       "totals",       "Columns",
-          "columns",    "copies",     "copy",         "chunks",       "loadColumns",  "othersAt",
-          "products",   "second",     "findsLargest", "storeLargest", "place",        "largest"})
+         {"ElementA",   "ElementB",   "Result",      "rows",         "columns",      "inner",
+          "transposeA", "transposeB", "blocks",      "sums",         "scale",        "addsColumns",
+          "Others",     "load",       "store",       "storeSums",    "storeColumns", "row",
+          "column",     "part",       "product",     "others",       "totals",       "Columns",
+          "columns",    "copies",     "copy",        "chunks",       "loadColumns",  "othersAt",
+          "products",   "second",     "maxima",      "storeLargest", "place",        "largest",
+          "turned",     "result",     "storeTurned", "words"})
       names.take(word);
     for (unsigned i = 0; i < kernel.getNumBuffers(); ++i)
       if (isEpilogues(product, i)) {
@@ -215,12 +219,16 @@ public:
         epilogue.getNumArguments() != products() + others().size() ||
         epilogue.getNumResults() != product.getResults().size())
       return kernel.emitOpError("names no epilogue for its operands and results");
-    if (IntegerAttr result = product.getLargest())
-      largest = size_t(result.getInt());
+    if (DenseI64ArrayAttr results = product.getLargest())
+      largest.append(results.asArrayRef().begin(), results.asArrayRef().end());
     for (auto [i, type] : llvm::enumerate(epilogue.getResultTypes()))
-      if (!isa<VectorType>(type) && i != largest)
+      if (!isa<VectorType>(type) && !llvm::is_contained(largest, i))
         sums.push_back(i);
-    if (largest && !sums.empty())
+    for (size_t result = 0; result < product.getResults().size(); ++result)
+      for (int64_t place : placesOf(result))
+        if (isTurned(place))
+          turned.push_back({result, place});
+    if (!largest.empty() && !sums.empty())
       return kernel.emitOpError("sums along rows beside a maximum");
     if (IntegerAttr result = product.getColumnSum()) {
       columnSum = size_t(result.getInt());
@@ -249,11 +257,11 @@ public:
         "  static constexpr int rows = {}, columns = {}, inner = {}, blocks = {}, "
         "sums = {};\n  static constexpr int products = {};\n"
         "  static constexpr bool transposeA = {}, transposeB = {}, addsColumns = {};\n"
-        "  static constexpr bool findsLargest = {};\n",
+        "  static constexpr int maxima = {}, turned = {};\n",
         elementOf(product.getA()), elementOf(product.getB()),
         cudaType(productType().getElementType()), product.getRows(), product.getColumns(),
         product.getInner(), product.getBlocks(), sums.size(), products(), product.getTransposeA(),
-        product.getTransposeB(), columnSum.has_value(), largest.has_value());
+        product.getTransposeB(), columnSum.has_value(), largest.size(), turned.size());
     for (auto &[argument, name] : members)
       text += fmt::format("  {}{} *{};\n", isConstant(argument) ? "const " : "",
                           elementOf(argument), name);
@@ -272,17 +280,24 @@ public:
     }
     text += othersText() + columnsText();
     const std::string totals = fmt::format("nano::Vec<float, {}>", sums.size());
-    const std::string opening =
-        fmt::format("  NANO_DEVICE {} store(", columnSum      ? cudaType(summandType())
-                                               : largest      ? "float"
-                                               : sums.empty() ? "void"
-                                                              : totals);
+    const std::string maxima = fmt::format("nano::Vec<float, {}>", largest.size());
+    const std::string opening = fmt::format(
+        "  NANO_DEVICE {} store(", columnSum && !largest.empty()
+                                       ? fmt::format("nano::SummandsAndLargest<{}>", largest.size())
+                                   : columnSum        ? cudaType(summandType())
+                                   : !largest.empty() ? maxima
+                                   : sums.empty()     ? "void"
+                                                      : totals);
     const std::string elements = cudaType(productType()), indent(opening.size(), ' ');
     text += fmt::format("{}int row, int column, const {} &product,\n{}", opening, elements, indent);
     if (products() > 1)
       text += fmt::format("const {} &second,\n{}", elements, indent);
-    text += fmt::format("const Others &{}, const Columns &{}) const {{\n",
-                        matrices().empty() ? "" : "others", rows().empty() ? "" : "columns");
+    text += fmt::format("const Others &{}, const Columns &{}", matrices().empty() ? "" : "others",
+                        rows().empty() ? "" : "columns");
+    if (!turned.empty())
+      text += fmt::format(",\n{}nano::Vec<uint32_t, {}> (&turned)[{}]", indent, lanes() / 4,
+                          turned.size());
+    text += ") const {\n";
     std::string statements;
     if (failed(storeStatements(statements)))
       return failure();
@@ -295,11 +310,15 @@ public:
       text += fmt::format("  NANO_DEVICE void storeColumns(int part, int column, const "
                           "nano::Vec<float, 2> &totals) const {{\n{}  }}\n",
                           columnStatements());
-    if (largest)
-      text +=
-          fmt::format("  NANO_DEVICE void storeLargest(int part, int place, float largest) const "
-                      "{{\n{}  }}\n",
-                      largestStatements());
+    if (!largest.empty())
+      text += fmt::format("  NANO_DEVICE void storeLargest(int part, int place, const {} &largest) "
+                          "const {{\n{}  }}\n",
+                          maxima, largestStatements());
+    if (!turned.empty())
+      text += fmt::format("  NANO_DEVICE void storeTurned(int result, int row, int column,\n"
+                          "                               const nano::Vec<uint32_t, 4> &words) "
+                          "const {{\n{}  }}\n",
+                          turnedStatements());
     return text + "};\n";
   }
 
@@ -397,6 +416,12 @@ private:
     return cast<DenseI64ArrayAttr>(product.getResults()[result]).asArrayRef();
   }
 
+  /// True for a place whose rows lie as columns.
+  bool isTurned(int64_t place) {
+    return rankOf(unsigned(place)) == 2 && strideOf(kernel.getArgument(place), 0) == 1 &&
+           strideOf(kernel.getArgument(place), 1) > 1;
+  }
+
   /// Of the product, the neighbours of a row that the epilogue is called for.
   VectorType productType() { return cast<VectorType>(epilogue.getArgumentTypes()[0]); }
   int64_t lanes() { return productType().getNumElements(); }
@@ -436,25 +461,37 @@ private:
     if (failed(printer.block(epilogue.getBody().front())))
       return failure();
     for (auto [result, value] : llvm::enumerate(returned)) {
-      if (llvm::is_contained(sums, result) || result == columnSum || result == largest)
+      if (llvm::is_contained(sums, result) || result == columnSum ||
+          llvm::is_contained(largest, result))
         continue;
       std::string stored = value;
-      if (placesOf(result).size() > 1) {
+      if (placesOf(result).size() > 1 || isTurned(placesOf(result)[0])) {
         stored = printer.names.take("result");
         printer.line(fmt::format("const auto {} = {};", stored, value));
       }
       // Tiles of the factors are read again by others soon, not so what the epilogue writes.
       const char *store = product.isAdded(result) ? "addTo" : "storeStreaming";
       for (int64_t place : placesOf(result))
-        printer.line(fmt::format("nano::{}<{}>({} + ({}), {});", store, lanes(), members[place],
-                                 offset(place), stored));
+        if (isTurned(place))
+          printer.line(fmt::format("turned[{}] = nano::wordsOf<uint32_t>({});",
+                                   llvm::find(turned, std::pair(result, place)) - turned.begin(),
+                                   stored));
+        else
+          printer.line(fmt::format("nano::{}<{}>({} + ({}), {});", store, lanes(), members[place],
+                                   offset(place), stored));
     }
-    if (!sums.empty())
-      printer.line(fmt::format(
-          "return {{{}}};",
-          fmt::join(llvm::map_range(sums, [&](size_t sum) { return returned[sum]; }), ", ")));
-    if (columnSum || largest)
-      printer.line(fmt::format("return {};", returned[columnSum ? *columnSum : *largest]));
+    const auto listOf = [&](ArrayRef<size_t> results) {
+      return fmt::format(
+          "{{{}}}",
+          fmt::join(llvm::map_range(results, [&](size_t result) { return returned[result]; }),
+                    ", "));
+    };
+    if (columnSum && !largest.empty())
+      printer.line(fmt::format("return {{{}, {}}};", returned[*columnSum], listOf(largest)));
+    else if (columnSum)
+      printer.line(fmt::format("return {};", returned[*columnSum]));
+    else if (!sums.empty() || !largest.empty())
+      printer.line(fmt::format("return {};", listOf(sums.empty() ? largest : sums)));
     text += printer.out;
     return success();
   }
@@ -471,9 +508,29 @@ private:
   /// Stores of the largest of a block.
   std::string largestStatements() {
     CudaPrinter printer(4);
-    for (int64_t place : placesOf(*largest))
-      printer.line(fmt::format("{}[part * {} + place] = largest;", members[place],
-                               strideOf(kernel.getArgument(place))));
+    for (auto [i, result] : llvm::enumerate(largest))
+      for (int64_t place : placesOf(result))
+        printer.line(fmt::format("{}[part * {} + place] = largest.lane[{}];", members[place],
+                                 strideOf(kernel.getArgument(place)), i));
+    return printer.out;
+  }
+
+  /// Stores of rows of a column of the result of that number.
+  std::string turnedStatements() {
+    CudaPrinter printer(4);
+    for (auto [i, result] : llvm::enumerate(turned)) {
+      const int64_t stride = strideOf(kernel.getArgument(result.second), 1);
+      const bool isShort = product.getColumns() * stride <= INT32_MAX;
+      printer.line(fmt::format("{}nano::storeStreaming<{}>({} + ({} * {} + row), "
+                               "nano::elementsOf<{}>(words));",
+                               turned.size() == 1      ? ""
+                               : i == 0                ? "if (result == 0) "
+                               : i + 1 < turned.size() ? fmt::format("else if (result == {}) ", i)
+                                                       : "else ",
+                               nano::MatmulTiles::sumRows, members[result.second],
+                               isShort ? "column" : "int64_t(column)", stride,
+                               elementOf(unsigned(result.second))));
+    }
     return printer.out;
   }
 
@@ -494,7 +551,8 @@ private:
   func::FuncOp epilogue;
   SmallVector<size_t> sums;        ///< the epilogue's results that are numbers, which are added up
   std::optional<size_t> columnSum; ///< the result whose rows are added up
-  std::optional<size_t> largest;   ///< the result that is the largest of blocks
+  SmallVector<size_t> largest;     ///< those that are the largest of blocks
+  SmallVector<std::pair<size_t, int64_t>> turned; ///< results and places where they lie transposed
 };
 } // namespace
 

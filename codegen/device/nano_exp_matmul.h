@@ -31,8 +31,8 @@ template <class S> struct ExpMatmul {
   using Result = bf16;
   static constexpr int rows = S::rows, columns = S::columns, inner = S::inner, blocks = S::blocks,
                        sums = 1, products = 1, copies = 0;
-  static constexpr bool transposeA = false, transposeB = true, addsColumns = false,
-                        findsLargest = false, handsOver = expMatmulHandsOver;
+  static constexpr bool transposeA = false, transposeB = true, addsColumns = false, maxima = 0,
+                        turned = 0, handsOver = expMatmulHandsOver;
   struct Others {};
   struct Columns {};
   struct Row {

@@ -6,6 +6,13 @@
 #include "nano_pairs.h"
 
 namespace nano {
+
+/// What eight neighbours add to sums of columns, and the largest of them.
+template <int Maxima> struct SummandsAndLargest {
+  Vec<float, 8> summands;
+  Vec<float, Maxima> largest;
+};
+
 namespace hopper {
 
 /// Eight neighbours of a row of a warp's part, permuted so that neither those who write blocks of
@@ -88,10 +95,13 @@ private:
   /// Chunks of a lane whose operands are on their way: those that shared memory has room for; a
   /// part's where parts are gone through in a loop; else two, or one where sums along columns take
   /// registers and so do two chunks in one step along the inner dimension.
+  /// Those of gradients are loaded after the products, when registers are free: for two parts, or
+  /// one of more operands.
   static constexpr bool hasFew = P::addsColumns && Stages::steps < pieces;
-  static constexpr int inRegisters = Stages::handsOver ? 4
-                                     : hasFew          ? 1
-                                                       : 2,
+  static constexpr int inRegisters = Stages::addsUp      ? (sizeof(typename P::Others) > 16 ? 4 : 8)
+                                     : Stages::handsOver ? 4
+                                     : hasFew            ? 1
+                                                         : 2,
                        ahead = Stages::copied > 0 ? Stages::copied : inRegisters;
 
 public:
@@ -133,7 +143,7 @@ public:
     if constexpr (P::addsColumns)
       if ((piece + 1) % inPart == 0)
         storeColumns(half);
-    if constexpr (P::findsLargest)
+    if constexpr (P::maxima > 0)
       if ((piece + 1) % inPart == 0)
         storeLargest(half);
     if constexpr (P::sums > 0)
@@ -161,6 +171,52 @@ public:
     if ((part + 1) % sumParts == 0)
       storeTotals(2 * part);
     loadColumnsAfter(part);
+  }
+
+  /// Stores what a part's pieces have left to be turned: of each result two of the warpgroup's
+  /// warps half of the columns each, 64 rows of them, which are whole sectors. A lane has 16 rows
+  /// of four columns, those of one warp.
+  NANO_DEVICE void turn(int part) {
+    const int first = warp() - warp() % 4, own = warp() % 4, source = laneIndex() / 8,
+              word = laneIndex() % 8 + 8 * (own / 2);
+    barrierSync(1 + first / 4, 128); // all have left theirs
+    const int row = firstRow - laneIndex() / 8 + 16 * (source - own),
+              column = firstColumn - laneIndex() % 8 * 8 + Tiles::partColumns * part + 4 * word;
+    if (MatmulWork<P>::exists(row, column)) {
+#pragma unroll
+      for (int pair = 0; pair < P::turned; pair += 2)
+        if (const int result = pair + own % 2; result < P::turned) {
+          const uint8_t *const from = Stages::part(first + source, part + pair / 2) +
+                                      8 * ((result + source) & 1) + 4 * (word % 2);
+          // Where it lies differs by warp, so that the lanes read different banks.
+          const int swizzle = word / 2 ^ 4 * (source / 2);
+          uint32_t rows[16];
+#pragma unroll
+          for (int i = 0; i < 16; ++i)
+            rows[i] = *reinterpret_cast<const uint32_t *>(from + i * Tiles::rowBytes +
+                                                          16 * (swizzle ^ (i & 7)));
+          Vec<uint32_t, 4> ofColumn[4];
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const uint32_t *const four = rows + 4 * i;
+            const uint32_t low[2] = {selectBytes(four[0], four[1], 0x5140),
+                                     selectBytes(four[2], four[3], 0x5140)},
+                           high[2] = {selectBytes(four[0], four[1], 0x7362),
+                                      selectBytes(four[2], four[3], 0x7362)};
+            ofColumn[0].lane[i] = selectBytes(low[0], low[1], 0x5410);
+            ofColumn[1].lane[i] = selectBytes(low[0], low[1], 0x7632);
+            ofColumn[2].lane[i] = selectBytes(high[0], high[1], 0x5410);
+            ofColumn[3].lane[i] = selectBytes(high[0], high[1], 0x7632);
+          }
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            x.storeTurned(result, row, column + i, ofColumn[i]);
+        }
+    }
+    // Of up to two results the next part's products have another place; that of those behind it is
+    // written after its own barrier.
+    if constexpr (P::turned > 2)
+      barrierSync(1 + first / 4, 128);
   }
 
 private:
@@ -236,31 +292,65 @@ private:
     const Vec<bf16, 8> chunk = chunkOf(0);
     const auto other = othersOf(2 * half + i);
     const bool isFirst = half % 2 == 0 && i == 0;
-    if constexpr (P::products > 1 && P::findsLargest) {
-      take(x.store(row(half, i), column(half), chunk, chunkOf(1), other, columns), isFirst);
-    } else if constexpr (P::products > 1) {
-      x.store(row(half, i), column(half), chunk, chunkOf(1), other, columns);
-    } else if constexpr (P::findsLargest) {
-      take(x.store(row(half, i), column(half), chunk, other, columns), isFirst);
+    [[maybe_unused]] Vec<uint32_t, 2> turned[P::turned == 0 ? 1 : P::turned];
+    const auto end = [&] {
+      if constexpr (P::products > 1)
+        return x.store(row(half, i), column(half), chunk, chunkOf(1), other, columns);
+      else if constexpr (P::turned > 0)
+        return x.store(row(half, i), column(half), chunk, other, columns, turned);
+      else if constexpr (hasRows)
+        return x.store(row(half, i), column(half), chunk, rows[unsigned(half) % 2][i]);
+      else
+        return x.store(row(half, i), column(half), chunk, other, columns);
+    };
+    if constexpr (P::maxima > 0 && P::addsColumns) {
+      const auto both = end();
+      take(both.largest, isFirst);
+      ofColumns = isFirst ? both.summands : ofColumns + both.summands;
+    } else if constexpr (P::maxima > 0) {
+      take(end(), isFirst);
     } else if constexpr (P::addsColumns) {
-      const auto summands = x.store(row(half, i), column(half), chunk, other, columns);
+      const auto summands = end();
       ofColumns = isFirst ? summands : ofColumns + summands;
     } else if constexpr (P::sums == 0) {
-      x.store(row(half, i), column(half), chunk, other, columns);
+      end();
     } else {
-      auto &total = totals[unsigned(half) % 2][i];
-      if constexpr (hasRows)
-        total = total + x.store(row(half, i), column(half), chunk, rows[unsigned(half) % 2][i]);
-      else
-        total = total + x.store(row(half, i), column(half), chunk, other, columns);
+      totals[unsigned(half) % 2][i] = totals[unsigned(half) % 2][i] + end();
+    }
+    if constexpr (P::turned > 0)
+      leave(half, i, turned);
+  }
+  /// Leaves what is to be turned in the place of the row's products: of a pair of results eight
+  /// bytes each, whose order and chunk differ by warp. Of a second pair in the other part's place.
+  NANO_DEVICE void leave(int half, int i,
+                         const Vec<uint32_t, 2> (&turned)[P::turned == 0 ? 1 : P::turned]) const {
+    const bool isOdd = warp() % 2 == 1;
+#pragma unroll
+    for (int pair = 0; pair < P::turned; pair += 2) {
+      const Vec<uint32_t, 2> first = turned[pair],
+                             second = pair + 1 < P::turned ? turned[pair + 1] : first;
+      Vec<uint32_t, 4> both;
+#pragma unroll
+      for (int word = 0; word < 2; ++word) {
+        both.lane[word] = isOdd ? second.lane[word] : first.lane[word];
+        both.lane[word + 2] = isOdd ? first.lane[word] : second.lane[word];
+      }
+      *reinterpret_cast<Vec<uint32_t, 4> *>(
+          productsAt<P>(warp(), half / 2 + pair / 2, laneIndex() / 8 + 8 * (half % 2) + 4 * i,
+                        laneIndex() % 8 ^ 4 * (warp() / 2 % 2))) = both;
     }
   }
-  NANO_DEVICE void take(float one, bool isFirst) {
-    largest = isFirst ? one : maximum(largest, one);
+  NANO_DEVICE void take(const Vec<float, P::maxima> &one, bool isFirst) {
+#pragma unroll
+    for (int i = 0; i < P::maxima; ++i)
+      largest.lane[i] = isFirst ? one.lane[i] : maximum(largest.lane[i], one.lane[i]);
   }
   /// The largest of all lanes, which together have the part's columns of the warp's rows.
   NANO_DEVICE void storeLargest(int last) {
-    const float all = groupMax<32>(largest);
+    Vec<float, P::maxima> all;
+#pragma unroll
+    for (int i = 0; i < P::maxima; ++i)
+      all.lane[i] = groupMax<32>(largest.lane[i]);
     const int part = (firstRow - laneIndex() / 8) / sumRows;
     if (laneIndex() == 0 && exists(last, 0))
       x.storeLargest(part, column(last) / Tiles::partColumns, all);
@@ -318,8 +408,10 @@ private:
   static_assert(P::sums == 0 || P::columns % Tiles::sumColumns == 0);
   static constexpr int sumRows = Tiles::sumRows;
   static_assert(!P::addsColumns || (P::sums == 0 && P::rows % sumRows == 0));
-  static_assert(!P::findsLargest || (P::sums == 0 && !P::addsColumns && P::rows % sumRows == 0 &&
-                                     P::columns % Tiles::partColumns == 0));
+  static_assert(P::maxima == 0 || (P::sums == 0 && (!P::addsColumns || Stages::addsUp) &&
+                                   P::rows % sumRows == 0 && P::columns % Tiles::partColumns == 0));
+  static_assert(P::turned == 0 ||
+                (Stages::addsUp && P::rows % sumRows == 0 && P::turned <= 2 * Tiles::heldParts));
 
   Vec<uint32_t, 4> chunks[P::products][2][2]; ///< of two halves
   typename P::Others others[Stages::copied > 0 ? 1 : ahead];
@@ -327,7 +419,7 @@ private:
   typename RowOf<P>::Row rows[2][2]; ///< of a lane's rows of the tile, as `row` has them
   Vec<float, P::sums == 0 ? 1 : P::sums> totals[2][2] = {}; ///< of a lane's rows, as `row` has them
   Vec<float, 8> ofColumns = {};                             ///< of a lane's columns of a part
-  float largest = 0;                                        ///< of a lane's elements of a part
+  Vec<float, P::maxima == 0 ? 1 : P::maxima> largest = {};  ///< of a lane's elements of a part
   int firstRow = 0, firstColumn = 0;
 };
 

@@ -41,17 +41,23 @@ template <class P> struct MatmulStages {
   /// Whether elements are of 8 bits; and whether the sums of every stage are added up in f32 by the
   /// threads. Of products of 8 bits the tensor cores keep 13 bits behind the point of the largest:
   /// a relative error of some 2⁻¹³ with every addition, towards zero, which a sum that is rounded
-  /// to bf16 hardly shows, but a long one does.
-  static constexpr bool isScaled = elementBytes == 1, addsUp = isWide && isScaled;
-  static_assert(!P::transposeA || addsUp || elementBytes == 2);
+  /// to bf16 hardly shows, but a long one does. Gradients, which are of f8e5m2, are added up so
+  /// too.
+  static constexpr bool isScaled = elementBytes == 1,
+                        isGradient = isScaled && !(isSame<typename P::ElementA, f8e4m3> &&
+                                                   isSame<typename P::ElementB, f8e4m3>),
+                        addsUp = isScaled && (isWide || isGradient);
+  static_assert(!addsUp || (!handsOver && P::products == 1));
+  static_assert(!P::transposeA || isWide || elementBytes == 2);
   static constexpr int inner = Tiles::inner(elementBytes), steps = int(divideUp(P::inner, inner));
   static constexpr int count = Tiles::stages;
   /// Pieces of an epilogue whose other operands are on their way to shared memory, to the place of
   /// one of two parts of products; 0: they come to registers, or there are none. A thread that
   /// waits for one of several loads to registers waits for all of them, not so for copies. Of
   /// each operand a lane has 16 bytes.
-  static constexpr int copied =
-      handsOver || isWide || P::copies == 0 ? 0 : Tiles::partBytes / (32 * 16 * P::copies);
+  static constexpr int copied = handsOver || isWide || addsUp || P::copies == 0
+                                    ? 0
+                                    : Tiles::partBytes / (32 * 16 * P::copies);
   static constexpr int held = copied > 0 ? Tiles::heldParts - 1 : Tiles::heldParts;
   Mbarrier full[count], empty[count];
   Mbarrier given[Tiles::warps][held], taken[Tiles::warps][held];
@@ -273,16 +279,31 @@ NANO_DEVICE void multiplyStage(TileSums<P> &sums, uint64_t left, const uint8_t *
           accumulate || k > 0);
 }
 
-/// A warp's 16 rows of a stage's A that lies transposed, in registers: the instructions read 8 bits
-/// along K only. Of its rows, `group` and `group` + 8 of a fragment are 2 · group and
-/// 2 · group + 1.
-template <class P> struct TurnedRows {
+/// A warp's 16 rows of a stage's A of 8 bits, in registers, from which the instructions read them
+/// once for all columns. Where A lies transposed they have to be turned, since the instructions
+/// read 8 bits along K only; of its rows, `group` and `group` + 8 of a fragment are then 2 · group
+/// and 2 · group + 1.
+template <class P> struct HeldRows {
   using B = FactorB<P>;
   uint32_t fragment[B::steps][4];
 
-  /// From the stage's A: 128 rows along the inner dimension, of 128 bytes along A's rows.
   NANO_DEVICE void load(const uint8_t *a, int warp) {
     static_assert(MatmulStages<P>::isScaled);
+    if constexpr (P::transposeA)
+      loadTurned(a, warp);
+    else
+      loadStraight(a + warp * 16 * B::rowBytes);
+  }
+
+private:
+  NANO_DEVICE void loadStraight(const uint8_t *first) {
+    const int row = laneIndex() % 16, half = laneIndex() / 16;
+#pragma unroll
+    for (int k = 0; k < B::steps; ++k)
+      loadMatrix(fragment[k], first + row * B::rowBytes + 16 * ((2 * k + half) ^ (row & 7)));
+  }
+  /// From the stage's A: 128 rows along the inner dimension, of 128 bytes along A's rows.
+  NANO_DEVICE void loadTurned(const uint8_t *a, int warp) {
     const int lane = laneIndex(), line = lane % 8, matrix = lane / 8 % 2;
     // A matrix is 8 lines of 16 bytes, read as pairs, so that a lane gets bytes 2 · group and
     // 2 · group + 1 of two lines of it. From two matrices it is to have four lines in a row. Which
@@ -340,6 +361,8 @@ template <class P> struct Multiplier {
 
 private:
   using B = FactorB<P>;
+  /// Whether A is multiplied from registers.
+  static constexpr bool holdsRows = P::transposeA || !Stages::isWide;
   /// The descriptor of the warpgroup's 64 rows of the stage's A.
   NANO_DEVICE uint64_t rowsOfA() const {
     return FactorA<P>::descriptor(stages.a(at.stage), warp / 4);
@@ -360,16 +383,16 @@ private:
   /// Adds the stage's products up, a part of the columns after the other: while the threads add
   /// one, the tensor cores make the next.
   NANO_DEVICE void addUp() {
-    TurnedRows<P> turned;
-    if constexpr (P::transposeA)
-      turned.load(stages.a(at.stage), warp);
+    HeldRows<P> rows;
+    if constexpr (holdsRows)
+      rows.load(stages.a(at.stage), warp);
     float ofStage[2][TileSums<P>::columns / 2];
-    startPiece(0, turned, ofStage[0]);
+    startPiece(0, rows, ofStage[0]);
 #pragma unroll
     for (int i = 0; i < sums.pieces; ++i) {
       auto &piece = ofStage[i % 2];
       if (i + 1 < sums.pieces) {
-        startPiece(i + 1, turned, ofStage[(i + 1) % 2]);
+        startPiece(i + 1, rows, ofStage[(i + 1) % 2]);
         warpgroupWait<1>();
       } else {
         warpgroupWait<0>();
@@ -383,15 +406,15 @@ private:
     }
   }
   /// Starts the products of a piece of the columns, of the stage alone.
-  NANO_DEVICE void startPiece(int i, const TurnedRows<P> &turned,
+  NANO_DEVICE void startPiece(int i, const HeldRows<P> &rows,
                               float (&piece)[TileSums<P>::columns / 2]) {
     const uint64_t right = B::descriptor(stages.b(at.stage));
     warpgroupFence();
 #pragma unroll
     for (int k = 0; k < B::steps; ++k) {
       const uint64_t factor = advanced(right, B::offset(k, i));
-      if constexpr (P::transposeA)
-        warpgroupMultiply<typename P::ElementA, typename P::ElementB>(piece, turned.fragment[k],
+      if constexpr (holdsRows)
+        warpgroupMultiply<typename P::ElementA, typename P::ElementB>(piece, rows.fragment[k],
                                                                       factor, k > 0);
       else
         warpgroupMultiply<typename P::ElementA, typename P::ElementB>(

@@ -18,6 +18,13 @@ namespace nano {
 
 int64_t Product::inner() const { return tensorType(a).getDimSize(transposeA ? 0 : 1); }
 
+bool Product::isGradient() const {
+  const auto isE4m3 = [](Value factor) {
+    return isa<Float8E4M3FNType>(tensorType(factor).getElementType());
+  };
+  return isScaled() && tensorType(result).getElementType().isBF16() && !(isE4m3(a) && isE4m3(b));
+}
+
 std::optional<Product> productOf(Operation *op) {
   Product product;
   product.op = op;
@@ -62,11 +69,8 @@ bool isFactorOfProduct(FusedOp fused, unsigned operand) {
   });
 }
 
-/// Of a product of 8-bit elements; `isWide`: into f32.
-static std::string scaledObstacle(const Product &product, bool isWide) {
-  for (Value factor : {product.a, product.b})
-    if (!isWide && !isa<Float8E4M3FNType>(tensorType(factor).getElementType()))
-      return "its operands are not f8E4M3FN";
+/// Of a product of 8-bit elements.
+static std::string scaledObstacle(const Product &product) {
   for (Value scale : {product.scaleA, product.scaleB})
     if (tensorType(scale).getRank() != 0)
       return "its scales are those of blocks";
@@ -86,7 +90,7 @@ std::string productObstacle(Operation *op) {
     return "it is a batch of products";
   const bool isWide = product->isScaled() && c.getElementType().isF32();
   if (product->isScaled()) {
-    if (std::string text = scaledObstacle(*product, isWide); !text.empty())
+    if (std::string text = scaledObstacle(*product); !text.empty())
       return text;
   } else if (!a.getElementType().isBF16() || !b.getElementType().isBF16()) {
     return "its operands are not bf16";
@@ -118,7 +122,24 @@ std::string pairObstacle(const Product &first, const Product &second) {
       first.result.getType() != second.result.getType() || first.transposeB != second.transposeB ||
       first.isScaled() != second.isScaled())
     return "the other one's second operand is of another form";
+  if (first.isGradient())
+    return "it is a gradient";
   return tensorType(first.result).getElementType().isBF16() ? "" : "its result is not bf16";
+}
+
+std::string turningObstacle(const Product &product, ValueRange turned) {
+  if (turned.empty())
+    return "";
+  if (!product.isGradient() || !llvm::all_of(turned.getTypes(), [](Type type) {
+        return isa<Float8E4M3FNType, Float8E5M2Type>(getElementTypeOrSelf(type));
+      }))
+    return "a result of its kernel is needed transposed";
+  if (turned.size() > mostTurned)
+    return "more than " + std::to_string(mostTurned) +
+           " results of its kernel are needed transposed";
+  if (tensorType(product.result).getDimSize(0) % turnedRows != 0)
+    return "a result of its kernel is needed transposed, whose rows are no multiples of 16 bytes";
+  return "";
 }
 
 /// What lies behind a sum over one dimension of a matrix that is seen with three; null for others.
@@ -270,8 +291,8 @@ std::string epilogueObstacle(Block &body, Value product) {
     if (partialLargestOf(result))
       largest.insert(result);
   }
-  if (largest.size() > 1 || (!largest.empty() && !(ofRows.empty() && ofColumns.empty())))
-    return "its kernel has more than one maximum, or sums beside one";
+  if (!largest.empty() && !ofRows.empty())
+    return "its kernel has a maximum, and sums of rows beside it";
   if (ofColumns.size() > 1 || (!ofColumns.empty() && !ofRows.empty()))
     return "its kernel has more than one sum of columns, or sums of rows beside one";
   return "";
@@ -295,6 +316,19 @@ std::string epilogueObstacle(Block &body, Value first, Value second) {
              : "its kernel sums what it makes of two products";
 }
 
+std::string reductionsObstacle(const Product &product, Block &body) {
+  llvm::SmallSetVector<Value, 4> results(llvm::from_range, body.getTerminator()->getOperands());
+  const auto count = [&](Value (*of)(Value)) {
+    return llvm::count_if(results, [&](Value result) { return bool(of(result)); });
+  };
+  const auto maxima = count(partialLargestOf);
+  if (product.isGradient())
+    return count(partialSumsOf) > 0 ? "it is a gradient, and its rows are summed" : "";
+  return maxima > 1 || (maxima > 0 && count(partialColumnSumsOf) > 0)
+             ? "it is no gradient, and its kernel reduces something beside a maximum"
+             : "";
+}
+
 std::string productsObstacle(Block &body) {
   const SmallVector<Product, 2> products = productsOf(body);
   if (products.size() > 2)
@@ -303,6 +337,8 @@ std::string productsObstacle(Block &body) {
     if (std::string text = productObstacle(product.op); !text.empty())
       return text;
   const Product &first = products.front(), &second = products.back();
+  if (std::string text = reductionsObstacle(first, body); !text.empty())
+    return text;
   if (products.size() == 1)
     return epilogueObstacle(body, first.result);
   const std::string text = pairObstacle(first, second);

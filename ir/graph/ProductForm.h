@@ -17,6 +17,9 @@ constexpr int64_t partialSumColumns = 128;
 constexpr int64_t partialSumRows = 16;
 /// Columns of which, over partialSumRows rows, it can write the largest as one number.
 constexpr int64_t partialMaxColumns = 64;
+/// Rows of a column that it stores at once, where a gradient's end writes rows as columns; and how
+/// many results it can.
+constexpr int64_t turnedRows = 16, mostTurned = 4;
 
 /// A `nano.matmul` or a `nano.scaled_matmul`.
 struct Product {
@@ -26,6 +29,10 @@ struct Product {
   bool transposeA = false, transposeB = false;
 
   bool isScaled() const { return bool(scaleA); }
+  /// True for one of 8 bits into bf16 that has a gradient as a factor, which is one of f8E5M2: its
+  /// sums are added up in f32, which leaves no registers for an end beside the next tile's sums,
+  /// but for one after them.
+  bool isGradient() const;
   /// Elements of the dimension that is summed over.
   int64_t inner() const;
 };
@@ -43,13 +50,14 @@ llvm::SmallVector<Product, 2> productsOf(mlir::Block &body);
 bool isFactorOfProduct(graph::FusedOp fused, unsigned operand);
 
 /// Why no generated kernel computes the product, as the rest of a sentence; empty when one can: two
-/// matrices of bf16, or of f8E4M3FN with one scale each and B transposed, into one of bf16, A as it
-/// lies; or any two of 8 bits with one scale each and B transposed into one of f32; no factor and
-/// no addend; and rows of 16 bytes and their multiples.
+/// matrices of bf16, or of 8 bits with one scale each and B transposed, into one of bf16, A as it
+/// lies; or of 8 bits likewise into one of f32, A as it lies or not; no factor and no addend; and
+/// rows of 16 bytes and their multiples.
 std::string productObstacle(mlir::Operation *product);
 
 /// Why one kernel does not compute two products that each could be, as the rest of a sentence;
-/// empty when one does: into bf16, of the same A and of matrices B of one type, which lie alike.
+/// empty when one does: into bf16, no gradients, of the same A and of matrices B of one type, which
+/// lie alike.
 std::string pairObstacle(const Product &first, const Product &second);
 
 /// Of a value of a kernel that begins with a product: the values [R, C] whose sums over each
@@ -69,12 +77,18 @@ mlir::Value partialLargestOf(mlir::Value value);
 /// result of its first op; empty when they are one. All others are element-wise over its elements,
 /// its columns or single numbers, or partial sums of what is; what they read are whole matrices,
 /// one number a column, and f32 numbers; results are whole, or where the product is of bf16 partial
-/// sums of f32, along rows or one along columns, or one partial maximum; and nothing but results is
-/// of 8 bits.
+/// sums of f32, along rows or one along columns, or partial maxima, but not beside sums of rows;
+/// and nothing but results is of 8 bits.
 std::string epilogueObstacle(mlir::Block &body, mlir::Value product);
 /// Likewise of two products: nothing else that is read is a whole matrix, and nothing is summed; a
 /// partial maximum may be found.
 std::string epilogueObstacle(mlir::Block &body, mlir::Value first, mlir::Value second);
+/// Why not with what the body yields, partial sums and maxima among it: a gradient's rows are not
+/// summed; of others there is one maximum, without a sum.
+std::string reductionsObstacle(const Product &product, mlir::Block &body);
+/// Why its kernel cannot write those results transposed that are to be, as the rest of a sentence;
+/// empty when it can: of 8 bits, behind a gradient, by turnedRows rows.
+std::string turningObstacle(const Product &product, mlir::ValueRange turned);
 /// Why the kernel's body, which begins with products, is none that a generated kernel computes;
 /// empty when it is one.
 std::string productsObstacle(mlir::Block &body);

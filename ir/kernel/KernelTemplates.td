@@ -81,7 +81,8 @@ def Kernel_ProductAttr : Kernel_Template<"Product", "product", ["isAdded", "read
   let description = [{
     Of matrices `a` and `b`, which the kernel has tensor maps of. `scales` are the buffers of 8-bit factors' two scales, of each product; empty: there are none. `epilogue` is a function beside the kernel: it takes neighbours of a
     row of each product, eight, or of a product of f32 four, and the elements at the same place of each of the buffers `others`, as vectors, or as a number where the buffer is one; its
-    results go to the buffers of `results`: vectors, or a number that the neighbours add to a partial sum of their row.
+    results go to the buffers of `results`: vectors, or a number that the neighbours add to a partial sum of their row. Behind a gradient, a product of 8 bits with a factor of f8E5M2,
+    one of 8 bits may lie there with its rows as columns.
 
     | field | meaning |
     |---|---|
@@ -90,17 +91,17 @@ def Kernel_ProductAttr : Kernel_Template<"Product", "product", ["isAdded", "read
     | `blocks` | blocks of the launch, which share all tiles |
     | `added` | which results, sums of f32, are added to what is in their place: the epilogue returns the other summand and does not read it |
     | `column_sum` | the result whose rows the template adds up; absent: none |
-    | `largest` | the result of which the template finds the largest of blocks; absent: none |
+    | `largest` | the results of which the template finds the largest of blocks; absent: none |
     | `second` | the matrix B of a second product, of `a` and as many columns; absent: none |
 
-    Errors: sizes below 1; another number of scales; a result, a sum or a maximum that is none of the results; a sum beside a second product, or beside a maximum.
+    Errors: sizes below 1; another number of scales; a result, a sum or a maximum that is none of the results; a sum beside a second product.
 
     Example: `#kernel.product<rows = 128, columns = 128, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [],
     others = [], results = [array<i64: 2>], added = [], epilogue = @k.epilogue>`
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$columns, "int64_t":$inner, "bool":$transpose_a, "bool":$transpose_b,
                         "int64_t":$blocks, "int64_t":$a, "int64_t":$b, "::mlir::DenseI64ArrayAttr":$scales, "::mlir::DenseI64ArrayAttr":$others,
-                        "::mlir::ArrayAttr":$results, "::mlir::DenseI64ArrayAttr":$added, OptionalParameter<"::mlir::IntegerAttr">:$column_sum, OptionalParameter<"::mlir::IntegerAttr">:$largest, OptionalParameter<"::mlir::IntegerAttr">:$second,
+                        "::mlir::ArrayAttr":$results, "::mlir::DenseI64ArrayAttr":$added, OptionalParameter<"::mlir::IntegerAttr">:$column_sum, OptionalParameter<"::mlir::DenseI64ArrayAttr">:$largest, OptionalParameter<"::mlir::IntegerAttr">:$second,
                         OptionalParameter<"::mlir::FlatSymbolRefAttr">:$epilogue);
   let genVerifyDecl = 1;
 }

@@ -121,7 +121,8 @@ LogicalResult ProductAttr::verify(EmitError emitError, int64_t rows, int64_t col
                                   bool, bool, int64_t blocks, int64_t, int64_t,
                                   DenseI64ArrayAttr scales, DenseI64ArrayAttr, ArrayAttr results,
                                   DenseI64ArrayAttr added, IntegerAttr columnSum,
-                                  IntegerAttr largest, IntegerAttr second, FlatSymbolRefAttr) {
+                                  DenseI64ArrayAttr largest, IntegerAttr second,
+                                  FlatSymbolRefAttr) {
   if (failed(verifySizes(emitError, "a product", {rows, columns, inner, blocks})))
     return failure();
   const int64_t each = second ? 4 : 2;
@@ -130,12 +131,11 @@ LogicalResult ProductAttr::verify(EmitError emitError, int64_t rows, int64_t col
                        << " scales: none or " << (second ? "four" : "two");
   if (second && columnSum)
     return emitError() << "two products with a sum of columns";
-  if (largest && columnSum)
-    return emitError() << "a product with a sum of columns and a maximum";
   Positions named = positions(added);
-  for (IntegerAttr result : {columnSum, largest})
-    if (result)
-      named.push_back(result.getInt());
+  if (columnSum)
+    named.push_back(columnSum.getInt());
+  if (largest)
+    llvm::append_range(named, largest.asArrayRef());
   return verifyResults(emitError, "product", results, named);
 }
 

@@ -625,15 +625,20 @@ private:
     IntegerAttr columnSum;
     if (results.columnSum)
       identify(launch.identity, "column_sum", columnSum = b.getI64IntegerAttr(*results.columnSum));
-    IntegerAttr largest;
-    if (results.largest)
-      identify(launch.identity, "largest", largest = b.getI64IntegerAttr(*results.largest));
+    DenseI64ArrayAttr largest;
+    if (!results.largest.empty()) {
+      largest = b.getDenseI64ArrayAttr(results.largest);
+      identify(launch.identity, "largest",
+               results.largest.size() > 1 ? Attribute(largest)
+                                          : b.getI64IntegerAttr(results.largest.front()));
+    }
     const auto added = b.getDenseI64ArrayAttr(results.added);
     if (!added.empty())
       identify(launch.identity, "added", added);
     for (Value operand : launch.operands)
-      if (cast<MemRefType>(operand.getType()).getRank() > 0 && !results.numbers.contains(operand) &&
-          !hasVectorRows(operand))
+      if (const auto type = cast<MemRefType>(operand.getType());
+          type.getRank() > 0 && !results.numbers.contains(operand) && !hasVectorRows(operand) &&
+          !hasVectorColumns(operand))
         return task.emitOpError("has rows of ")
                << step::nameOf(operand) << " that begin at no multiples of 16 bytes";
     // Sums are of so many elements that the errors of shared exponentials do not show.

@@ -1,6 +1,7 @@
 // Transposes for CUDA: which tasks are copies, and which others take more than one kernel.
 #include "passes/cuda/CudaTransposes.h"
 
+#include "ir/graph/ProductForm.h"
 #include "ir/graph/ShapeOps.h"
 #include "passes/cuda/CudaTiles.h"
 #include "passes/emit/KernelEmitter.h"
@@ -239,6 +240,8 @@ static FailureOr<SmallVector<step::TaskOp>> separateOutputs(step::TaskOp task) {
     return SmallVector<step::TaskOp>{task};
   }
   if (!hasTransposedOutputs(task) || isAlone)
+    return SmallVector<step::TaskOp>{task};
+  if (nano::productOf(body))
     return SmallVector<step::TaskOp>{task};
   if (body.front().hasTrait<graph::WholeKernelOp>())
     return separateCopies(task, "is one of the device library, which writes rows");

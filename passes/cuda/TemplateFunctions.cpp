@@ -96,7 +96,7 @@ EpilogueResults resultsOf(step::TaskOp task, const llvm::DenseMap<Value, SumInPl
     if (nano::partialColumnSumsOf(result))
       results.columnSum = index;
     if (nano::partialLargestOf(result))
-      results.largest = index;
+      results.largest.push_back(index);
     results.places.push_back(memrefsOf(task, result));
     if (isNumber(result))
       results.numbers.insert_range(results.places.back());

@@ -34,7 +34,7 @@ struct EpilogueResults {
   llvm::DenseSet<mlir::Value> numbers;   ///< those whose rows are none of vectors: sums and maxima
   llvm::SmallVector<int64_t> added;      ///< results that are added to what is in their place
   std::optional<int64_t> columnSum = {}; ///< the result whose rows the template adds up
-  std::optional<int64_t> largest = {};   ///< the result that is the largest of blocks
+  llvm::SmallVector<int64_t> largest;    ///< results that are the largest of blocks
   bool storesOthers = false;             ///< whether it stores more than products and sums of rows
 };
 EpilogueResults resultsOf(step::TaskOp task,

@@ -38,6 +38,13 @@ bool hasVectorRows(Value memref) {
   return is;
 }
 
+bool hasVectorColumns(Value memref) {
+  auto type = cast<MemRefType>(memref.getType());
+  const SmallVector<int64_t> strides = stridesOf(type);
+  return type.getRank() == 2 && alignmentOf(memref) == 16 && strides[0] == 1 &&
+         strides[1] * step::elementBytes(type.getElementType()) % 16 == 0;
+}
+
 int64_t commonVector(ArrayRef<Value> memrefs, int64_t dim) {
   int64_t bytes = 16;
   for (Value memref : memrefs) {

@@ -18,6 +18,8 @@ mlir::LogicalResult verifyNotInPlace(KernelFrame &frame);
 /// True when the rows of a memref's last dimension are contiguous and begin at multiples of 16
 /// bytes.
 bool hasVectorRows(mlir::Value memref);
+/// Likewise of the columns of a matrix whose rows lie as columns.
+bool hasVectorColumns(mlir::Value memref);
 
 /// The most elements, of 16 bytes at most and a power of two, that lie side by side at multiples of
 /// their bytes in all of the memrefs, wherever dimension `dim` is cut into so many.

@@ -123,8 +123,8 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
   let summary = "moves matrix products into the element-wise kernels that alone read them, where that is predicted to pay";
   let description = [{
     For GPUs of compute capability 9.0, whose device library has a product that ends in any element-wise code. A `nano.matmul` of two bf16 matrices, or a `nano.scaled_matmul` of two
-    f8E4M3FN matrices of one scale each and B transposed, into a bf16 matrix, A not transposed, without factor or addend, becomes the first op of the one `nano.fused` that reads
-    its result, if all else there is element-wise over the product's elements. So does a product of any two 8-bit types into f32, A transposed or not:
+    8-bit matrices of one scale each and B transposed, into a bf16 matrix, A not transposed, without factor or addend, becomes the first op of the one `nano.fused` that reads
+    its result, if all else there is element-wise over the product's elements. So does a product of two 8-bit matrices into f32, A transposed or not:
 
     ```mlir
     %p = nano.matmul %x, %w                                  %y = nano.fused(%x, %w) : … {
@@ -186,9 +186,20 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
                                                                %s = nano.add %p, %c
     ```
 
+    A product of 8 bits with a factor of f8E5M2, a gradient, ends a tile before the next, as one into f32 does, since its sums are added up in f32. Its end may be cut at several maxima
+    and at sums of columns beside them, but not at sums of rows; and up to four of its results of 8 bits may be needed transposed, which it writes too, beside those that lie as they are:
+
+    ```mlir
+    %p = nano.scaled_matmul %g, %w …                         %m, %y, %z = nano.fused(%g, %w, %h) : … {
+    %r, %y, %z = nano.fused(%p, %h) : … {              ⇒     %n = nano.fused(%m) : … {
+    %t = nano.transpose %y                                   %t = nano.transpose %y                // written by the first kernel
+    %u = nano.transpose %z                                   %u = nano.transpose %z
+    … %z, %t, %u                                             … %z, %t, %u
+    ```
+
     With `products` = "auto" the kernels together must take less time than the library's product and the kernel behind it, by the rates of `machine`, and there must be a tile of the
     result for every multiprocessor. A kernel that begins with a product ends one tile while it multiplies the next: it takes as long as the longest of its multiplications, its
-    operations on elements, those of them that are special functions, and its bytes; or, where the product is f32, as its multiplications and what follows together.
+    operations on elements, those of them that are special functions, and its bytes; or, where the product is f32 or a gradient, as its multiplications and what follows together.
     Two products count by the library as one of as many columns, which it is where `nano-merge-products` can make it one. One that turns its A takes as long as the longer of its
     multiplications and its bytes, and saves writing A twice; only the library cuts sums into parts where tiles are few. "fused" takes every product that has the form, "library" none.
 

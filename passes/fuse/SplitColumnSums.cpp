@@ -1,5 +1,6 @@
 // Cuts a kernel that reads a matrix product and sums its columns into two.
 #include "passes/fuse/SplitColumnSums.h"
+#include "passes/fuse/SplitRowMaxima.h"
 
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ProductForm.h"
@@ -21,6 +22,8 @@ bool hasColumnSums(FusedOp fused) {
 /// The one reduction, or why there is none that an epilogue can begin.
 static std::string findSum(FusedOp fused, ReduceOp &sum) {
   for (auto reduce : fused.getBody().front().getOps<ReduceOp>()) {
+    if (isRowMaximum(reduce))
+      continue;
     if (!columnSumsOf(reduce) || !tensorType(reduce).getElementType().isF32())
       return "its kernel reduces otherwise than to sums of columns in f32";
     if (sum)
@@ -38,6 +41,10 @@ std::string splitColumnSums(FusedOp fused, Value product, RowSumParts &parts) {
   ReduceOp sum;
   if (std::string obstacle = findSum(fused, sum); !obstacle.empty())
     return obstacle;
+  const bool hasMaximum = llvm::any_of(fused.getBody().front().getOps<ReduceOp>(), isRowMaximum);
+  if (SmallVector<ReduceOp> maxima; hasMaximum)
+    if (std::string obstacle = findRowMaxima(fused, maxima); !obstacle.empty())
+      return obstacle;
   const Value matrix = columnSumsOf(sum);
   const RankedTensorType whole = tensorType(matrix), total = tensorType(sum);
   const int64_t rows = whole.getDimSize(0) / partialSumRows, columns = whole.getDimSize(1);
@@ -65,11 +72,21 @@ std::string splitColumnSums(FusedOp fused, Value product, RowSumParts &parts) {
   copy.erase();
   if (seen->use_empty())
     seen.erase();
+  RowSumParts ofMaxima;
   if (std::string obstacle =
-          epilogueObstacle(parts.sums.getBody().front(), mapping.lookup(product));
+          hasMaximum ? splitRowMaxima(parts.sums, mapping.lookup(product), ofMaxima)
+                     : epilogueObstacle(parts.sums.getBody().front(), mapping.lookup(product));
       !obstacle.empty()) {
     parts.erase();
     return obstacle;
+  }
+  SmallVector<Value> results(parts.sums.getResults());
+  if (hasMaximum) {
+    results = ofMaxima.results;
+    parts.sums.erase();
+    parts.sums = ofMaxima.sums;
+    parts.maxima = ofMaxima.rows;
+    parts.ofBlocks = true;
   }
 
   // The same sums of as many rows, from those of partialSumRows.
@@ -84,7 +101,7 @@ std::string splitColumnSums(FusedOp fused, Value product, RowSumParts &parts) {
       builder, sum.getLoc(),
       GraphBuilder(builder, sum.getLoc()).reduce(Combiner::sum, block->getArgument(0), {1}));
 
-  for (auto [result, value] : llvm::zip_equal(parts.sums.getResults(), yielded))
+  for (auto [result, value] : llvm::zip_equal(results, yielded))
     parts.results.push_back(value == sum.getResult() ? parts.rows.getResult(0) : result);
   parts.ofColumns = true;
   return "";

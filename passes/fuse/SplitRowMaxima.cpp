@@ -3,7 +3,6 @@
 
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ProductForm.h"
-#include "ir/graph/ReduceOps.h"
 #include "ir/graph/ShapeOps.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -13,13 +12,13 @@ using namespace nano::graph;
 
 namespace nano {
 
-static bool isOfRows(ReduceOp reduce) {
+bool isRowMaximum(ReduceOp reduce) {
   return reduce.getCombiner() == Combiner::max && reduce.getDims() == ArrayRef<int64_t>{1} &&
          tensorType(reduce.getX()).getRank() == 2;
 }
 
 bool hasRowMaxima(FusedOp fused) {
-  return llvm::all_of(fused.getBody().front().getOps<ReduceOp>(), isOfRows);
+  return llvm::all_of(fused.getBody().front().getOps<ReduceOp>(), isRowMaximum);
 }
 
 /// The kernel that looks for the largest of a row of all numbers, of which `view` is one; null when
@@ -36,61 +35,64 @@ static FusedOp readerOf(Operation *view) {
   const Value argument = reader.getBody().getArgument(use.getOperandNumber());
   const bool isLargest = llvm::all_of(argument.getUsers(), [](Operation *user) {
     auto reduce = dyn_cast<ReduceOp>(user);
-    return reduce && isOfRows(reduce);
+    return reduce && isRowMaximum(reduce);
   });
   return isLargest ? reader : FusedOp();
 }
 
-/// The one reduction, or why there is none that an epilogue can begin.
-static std::string findMaximum(FusedOp fused, ReduceOp &maximum) {
+std::string findRowMaxima(FusedOp fused, SmallVectorImpl<ReduceOp> &maxima) {
   for (auto reduce : fused.getBody().front().getOps<ReduceOp>()) {
-    if (!isOfRows(reduce) || !tensorType(reduce).getElementType().isF32())
+    if (columnSumsOf(reduce))
+      continue;
+    if (!isRowMaximum(reduce) || !tensorType(reduce).getElementType().isF32())
       return "its kernel reduces otherwise than to the largest of rows in f32";
-    if (maximum)
-      return "its kernel has more than one maximum";
-    maximum = reduce;
+    const RankedTensorType whole = tensorType(reduce.getX());
+    if (whole.getDimSize(0) % partialSumRows != 0 || whole.getDimSize(1) % partialMaxColumns != 0)
+      return "its maximum is of no blocks of " + std::to_string(partialSumRows) + " rows and " +
+             std::to_string(partialMaxColumns) + " columns";
+    if (!llvm::all_of(reduce->getUsers(), llvm::IsaPred<YieldOp>))
+      return "its kernel reads a maximum";
+    maxima.push_back(reduce);
   }
-  const RankedTensorType whole = tensorType(maximum.getX());
-  if (whole.getDimSize(0) % partialSumRows != 0 || whole.getDimSize(1) % partialMaxColumns != 0)
-    return "its maximum is of no blocks of " + std::to_string(partialSumRows) + " rows and " +
-           std::to_string(partialMaxColumns) + " columns";
-  if (!llvm::all_of(maximum->getUsers(), llvm::IsaPred<YieldOp>))
-    return "its kernel reads a maximum";
   for (auto [result, value] :
        llvm::zip_equal(fused.getResults(), fused.getBody().front().getTerminator()->getOperands()))
-    if (value == maximum.getResult() &&
+    if (llvm::is_contained(maxima, value.getDefiningOp()) &&
         !llvm::all_of(result.getUsers(), [](Operation *user) { return bool(readerOf(user)); }))
       return "its maxima of rows are read for more than the largest of all";
   return "";
 }
 
 std::string splitRowMaxima(FusedOp fused, Value product, RowSumParts &parts) {
-  ReduceOp maximum;
-  if (std::string obstacle = findMaximum(fused, maximum); !obstacle.empty())
+  SmallVector<ReduceOp> maxima;
+  if (std::string obstacle = findRowMaxima(fused, maxima); !obstacle.empty())
     return obstacle;
-  const RankedTensorType whole = tensorType(maximum.getX()), all = tensorType(maximum);
+  const auto isMaximum = [&](Value value) {
+    return llvm::is_contained(maxima, value.getDefiningOp());
+  };
+  const RankedTensorType whole = tensorType(maxima.front().getX()),
+                         all = tensorType(maxima.front());
   const int64_t rows = whole.getDimSize(0) / partialSumRows,
                 columns = whole.getDimSize(1) / partialMaxColumns;
   const OperandRange yielded = fused.getBody().front().getTerminator()->getOperands();
   SmallVector<Type> types(fused.getResultTypes());
   for (auto [type, value] : llvm::zip_equal(types, yielded))
-    if (value == maximum.getResult())
+    if (isMaximum(value))
       type = all.clone({rows, columns});
   OpBuilder builder(fused);
   parts.sums = FusedOp::create(builder, fused.getLoc(), types, fused.getInputs());
   parts.sums->setDiscardableAttrs(fused->getDiscardableAttrDictionary());
   IRMapping mapping;
   fused.getBody().cloneInto(&parts.sums.getBody(), mapping);
-  auto copy = cast<ReduceOp>(mapping.lookup(maximum.getOperation()));
-  {
+  for (ReduceOp maximum : maxima) {
+    auto copy = cast<ReduceOp>(mapping.lookup(maximum.getOperation()));
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(copy);
     GraphBuilder g(builder, copy.getLoc());
     copy.replaceAllUsesWith(g.reduce(
         Combiner::max, g.reshape(copy.getX(), {rows, partialSumRows, columns, partialMaxColumns}),
         {1, 3}));
+    copy.erase();
   }
-  copy.erase();
   if (std::string obstacle =
           epilogueObstacle(parts.sums.getBody().front(), mapping.lookup(product));
       !obstacle.empty()) {
@@ -98,15 +100,26 @@ std::string splitRowMaxima(FusedOp fused, Value product, RowSumParts &parts) {
     return obstacle;
   }
 
-  const auto first = llvm::find(yielded, maximum.getResult()) - yielded.begin();
-  const Value blocks = parts.sums.getResult(first);
-  parts.rows = FusedOp::create(builder, maximum.getLoc(), all.clone({rows}), blocks);
-  OpBuilder::InsertionGuard guard(builder);
-  Block *block = builder.createBlock(&parts.rows.getBody(), {}, blocks.getType(), maximum.getLoc());
-  GraphBuilder g(builder, maximum.getLoc());
-  YieldOp::create(builder, maximum.getLoc(), g.reduce(Combiner::max, block->getArgument(0), {1}));
+  SmallVector<Value> blocks;
   for (auto [result, value] : llvm::zip_equal(parts.sums.getResults(), yielded))
-    parts.results.push_back(value == maximum.getResult() ? parts.rows.getResult(0) : result);
+    if (isMaximum(value))
+      blocks.push_back(result);
+  const Location loc = maxima.front().getLoc();
+  const SmallVector<Type> ofRows(blocks.size(), all.clone({rows}));
+  parts.rows = FusedOp::create(builder, loc, ofRows, blocks);
+  OpBuilder::InsertionGuard guard(builder);
+  Block *block = builder.createBlock(&parts.rows.getBody(), {}, ValueRange(blocks).getTypes(),
+                                     SmallVector<Location>(blocks.size(), loc));
+  GraphBuilder g(builder, loc);
+  SmallVector<Value> largest;
+  for (BlockArgument argument : block->getArguments())
+    largest.push_back(g.reduce(Combiner::max, argument, {1}));
+  YieldOp::create(builder, loc, largest);
+  for (auto [result, value] : llvm::zip_equal(parts.sums.getResults(), yielded)) {
+    const auto *found = llvm::find(blocks, result);
+    parts.results.push_back(found == blocks.end() ? Value(result)
+                                                  : parts.rows.getResult(found - blocks.begin()));
+  }
   parts.ofBlocks = true;
   return "";
 }

@@ -300,7 +300,7 @@ private:
 } // namespace
 
 void RowSumParts::erase() {
-  for (FusedOp part : {elements, rows, sums})
+  for (FusedOp part : {elements, rows, maxima, sums})
     if (part) {
       for (Operation *user : llvm::make_early_inc_range(part->getUsers()))
         if (isa<ReshapeOp>(user))

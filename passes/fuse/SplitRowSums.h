@@ -19,6 +19,8 @@ struct RowSumParts {
   /// Adds those up, and yields F's numbers a row and those that `elements` reads. Sums that pick
   /// one element of the row are taken here, from p.
   graph::FusedOp rows;
+  /// Looks for the largest of each row's blocks, where columns are summed besides; else null.
+  graph::FusedOp maxima;
   /// Computes F's other whole results from p and numbers a row, by the ops that F has for that.
   /// Null where F has none.
   graph::FusedOp elements;
@@ -26,7 +28,7 @@ struct RowSumParts {
   llvm::SmallVector<mlir::Value> results;
   /// Columns are summed, by SplitColumnSums.h, and not rows.
   bool ofColumns = false;
-  /// The largest of blocks is found, by SplitRowMaxima.h, and no row is summed.
+  /// The largest of blocks is found, by SplitRowMaxima.h, and no row is summed. Columns may be.
   bool ofBlocks = false;
 
   /// True where there are parts and rows are summed.

@@ -100,6 +100,9 @@ private:
   /// The task of a kernel that begins with a product: what does not lie as the product needs it is
   /// copied.
   void emitProductTask(FusedOp op);
+  /// A result's transpose with a place of its own is one more output: the same value, written with
+  /// its rows as columns. Adds those, and returns what the kernel yields for them.
+  SmallVector<Value> addTurned(FusedOp fused, SmallVectorImpl<Value> &outs);
   /// True for a transpose that is not a view of its operand but made beside it.
   bool hasOwnPlace(TransposeOp transpose) const {
     return !placement.isDropped(transpose) && isMadeBeside(transpose) &&
@@ -257,6 +260,19 @@ step::TaskOp Bufferizer::openTask(Location loc, ValueRange ins, ValueRange outs)
   return task;
 }
 
+SmallVector<Value> Bufferizer::addTurned(FusedOp fused, SmallVectorImpl<Value> &outs) {
+  SmallVector<Value> again;
+  for (OpResult result : fused.getResults())
+    for (Operation *user : result.getUsers())
+      if (auto transpose = dyn_cast<TransposeOp>(user); transpose && hasOwnPlace(transpose)) {
+        outs.push_back(
+            memref(transposedPlace(transpose, placement.of(transpose)), tensorType(result)));
+        again.push_back(
+            fused.getBody().front().getTerminator()->getOperand(result.getResultNumber()));
+      }
+  return again;
+}
+
 void Bufferizer::emitTask(Operation &op) {
   OpBuilder::InsertionGuard guard(builder);
   if (auto fused = dyn_cast<FusedOp>(op); fused && nano::productOf(fused.getBody().front()))
@@ -268,17 +284,7 @@ void Bufferizer::emitTask(Operation &op) {
     SmallVector<Value> ins;
     for (Value input : fused.getInputs())
       ins.push_back(memref(input));
-    // A result's transpose with a place of its own is one more output: the same value, written with
-    // its rows as columns.
-    SmallVector<Value> again;
-    for (OpResult result : fused.getResults())
-      for (Operation *user : result.getUsers())
-        if (auto transpose = dyn_cast<TransposeOp>(user); transpose && hasOwnPlace(transpose)) {
-          outs.push_back(
-              memref(transposedPlace(transpose, placement.of(transpose)), tensorType(result)));
-          again.push_back(
-              fused.getBody().front().getTerminator()->getOperand(result.getResultNumber()));
-        }
+    const SmallVector<Value> again = addTurned(fused, outs);
     auto task = step::TaskOp::create(builder, op.getLoc(), ins, outs);
     task.getBody().takeBody(fused.getBody());
     Operation *yield = task.getBody().front().getTerminator();
@@ -335,16 +341,25 @@ static bool isDense(MemRefType type) {
   return type == step::memrefOf(cast<RankedTensorType>(step::tensorOf(type)));
 }
 
+static constexpr int64_t vectorBytes = 16;
+
 /// True for a matrix whose rows are contiguous and begin at multiples of 16 bytes; and for columns
 /// or a number that do.
 static bool hasVectorRows(MemRefType type) {
-  constexpr int64_t vectorBytes = 16;
   const step::Layout layout = step::layoutOf(type);
   const int64_t bytes = step::elementBytes(type.getElementType()), rank = type.getRank();
   if (rank == 0)
     return true;
   return layout.strides[rank - 1] == 1 && layout.offset * bytes % vectorBytes == 0 &&
          (rank == 1 || layout.strides[0] * bytes % vectorBytes == 0);
+}
+
+/// True for a matrix whose columns lie so.
+static bool hasVectorColumns(MemRefType type) {
+  const step::Layout layout = step::layoutOf(type);
+  const int64_t bytes = step::elementBytes(type.getElementType());
+  return type.getRank() == 2 && layout.strides[0] == 1 &&
+         layout.offset * bytes % vectorBytes == 0 && layout.strides[1] * bytes % vectorBytes == 0;
 }
 
 void Bufferizer::emitProductTask(FusedOp op) {
@@ -358,15 +373,18 @@ void Bufferizer::emitProductTask(FusedOp op) {
     const auto type = cast<MemRefType>(place.getType());
     outs.push_back(place);
     const bool isOfNumbers = nano::partialSumsOf(value) || nano::partialLargestOf(value);
-    if (isOfNumbers ? isDense(type) : hasVectorRows(type))
+    if (isOfNumbers ? isDense(type) : hasVectorRows(type) || hasVectorColumns(type))
       continue;
     outs.back() =
         declare<step::BufferOp>(op.getLoc(), step::memrefOf(tensorType(result)),
                                 builder.getStringAttr(bufferName(originOf(result))), IntegerAttr());
     moves.push_back({outs.back(), place});
   }
+  const SmallVector<Value> again = addTurned(op, outs);
   auto task = step::TaskOp::create(builder, op.getLoc(), ins, outs);
   task.getBody().takeBody(op.getBody());
+  Operation *yield = task.getBody().front().getTerminator();
+  yield->insertOperands(yield->getNumOperands(), again);
   for (auto [from, to] : moves)
     emitMove(from, to, op.getLoc());
 }

@@ -92,15 +92,15 @@ step.program @odd_rows {
 
 // -----
 
-step.program @other_eight_bits {
+step.program @turned_eight_bits {
   %a = step.buffer "a" : memref<64x64xf8E5M2>
   %b = step.buffer "b" : memref<64x64xf8E4M3FN>
   %s = step.buffer "s" : memref<f32>
   %y = step.buffer "y" : memref<64x64xbf16>
   step.task ins(%a, %b, %s) outs(%y) : (memref<64x64xf8E5M2>, memref<64x64xf8E4M3FN>, memref<f32>) -> memref<64x64xbf16> {
   ^bb0(%x: tensor<64x64xf8E5M2>, %w: tensor<64x64xf8E4M3FN>, %k: tensor<f32>):
-    // expected-error @+1 {{is no product of a generated kernel: its operands are not f8E4M3FN}}
-    %p = nano.scaled_matmul %x, %w scales(%k, %k) {transpose_b} : (tensor<64x64xf8E5M2>, tensor<64x64xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<64x64xbf16>
+    // expected-error @+1 {{is no product of a generated kernel: its first operand is transposed}}
+    %p = nano.scaled_matmul %x, %w scales(%k, %k) {transpose_a, transpose_b} : (tensor<64x64xf8E5M2>, tensor<64x64xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<64x64xbf16>
     %n = nano.neg %p : tensor<64x64xbf16>
     nano.yield %n : tensor<64x64xbf16>
   }

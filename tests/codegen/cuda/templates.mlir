@@ -249,7 +249,7 @@ step.program @scatter_transposed {
 // CHECK-NEXT:    static constexpr int rows = 49152, columns = 3072, inner = 768, blocks = 132, sums = 0;
 // CHECK-NEXT:    static constexpr int products = 1;
 // CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = false, addsColumns = false;
-// CHECK-NEXT:    static constexpr bool findsLargest = false;
+// CHECK-NEXT:    static constexpr int maxima = 0, turned = 0;
 // CHECK-NEXT:    nano::bf16 *y;
 // CHECK-NEXT:    const float *bias;
 // CHECK-NEXT:    const float *c;
@@ -339,7 +339,7 @@ step.program @product {
 // CHECK-NEXT:    static constexpr int rows = 3072, columns = 50304, inner = 768, blocks = 132, sums = 1;
 // CHECK-NEXT:    static constexpr int products = 1;
 // CHECK-NEXT:    static constexpr bool transposeA = false, transposeB = true, addsColumns = false;
-// CHECK-NEXT:    static constexpr bool findsLargest = false;
+// CHECK-NEXT:    static constexpr int maxima = 0, turned = 0;
 // CHECK-NEXT:    const float *scale_a;
 // CHECK-NEXT:    const float *scale_b;
 // CHECK-NEXT:    nano::bf16 *p;

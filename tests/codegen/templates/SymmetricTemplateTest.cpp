@@ -61,8 +61,8 @@ std::string plainText(const nano::SymmetricShape &s, long long blocks) {
          "Result = nano::bf16;\n  static constexpr int rows = " +
          number(s.size) + ", columns = " + number(s.size) + ", inner = " + number(s.inner) +
          ", blocks = " + number(blocks) + R"(, sums = 0, products = 1;
-  static constexpr bool transposeA = false, transposeB = true, addsColumns = false,
-                        findsLargest = false, copies = false;
+  static constexpr bool transposeA = false, transposeB = true, addsColumns = false;
+  static constexpr int copies = 0, maxima = 0, turned = 0;
   nano::bf16 *y;
   struct Others {};
   struct Columns {};

@@ -108,11 +108,11 @@ nano.program @f(%x: tensor<8x16xbf16>, %w: tensor<16x256xbf16>) -> tensor<8x2xf3
 // -----
 
 // What the device library does not multiply.
-nano.program @f(%x: tensor<8x16xf8E5M2>, %w: tensor<256x16xf8E4M3FN>, %o: tensor<f32>) -> tensor<8x256xbf16> {
-  %y = nano.fused (%x, %w, %o) : (tensor<8x16xf8E5M2>, tensor<256x16xf8E4M3FN>, tensor<f32>) -> tensor<8x256xbf16> {
-  ^bb0(%a: tensor<8x16xf8E5M2>, %b: tensor<256x16xf8E4M3FN>, %c: tensor<f32>):
-    // expected-error @below {{inside nano.fused: it must stand by itself: its operands are not f8E4M3FN}}
-    %z = nano.scaled_matmul %a, %b scales(%c, %c) {transpose_b} : (tensor<8x16xf8E5M2>, tensor<256x16xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<8x256xbf16>
+nano.program @f(%x: tensor<16x8xf8E5M2>, %w: tensor<256x16xf8E4M3FN>, %o: tensor<f32>) -> tensor<8x256xbf16> {
+  %y = nano.fused (%x, %w, %o) : (tensor<16x8xf8E5M2>, tensor<256x16xf8E4M3FN>, tensor<f32>) -> tensor<8x256xbf16> {
+  ^bb0(%a: tensor<16x8xf8E5M2>, %b: tensor<256x16xf8E4M3FN>, %c: tensor<f32>):
+    // expected-error @below {{inside nano.fused: it must stand by itself: its first operand is transposed}}
+    %z = nano.scaled_matmul %a, %b scales(%c, %c) {transpose_a, transpose_b} : (tensor<16x8xf8E5M2>, tensor<256x16xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<8x256xbf16>
     nano.yield %z : tensor<8x256xbf16>
   }
   nano.return %y : tensor<8x256xbf16>
