@@ -142,7 +142,7 @@ NANO_DEVICE float decodeE5m2(uint8_t bits) {
 
 // ------------------------------------------------------------------------------ Arithmetic
 
-// Functions of the CUDA math library, at most 2 units in the last place off (pow 4, erf 2).
+// Functions of the CUDA math library, at most 2 units in the last place off (pow 4).
 NANO_DEVICE float exp(float x) { return ::expf(x); }
 NANO_DEVICE float exp2(float x) { return ::exp2f(x); }
 NANO_DEVICE float expm1(float x) { return ::expm1f(x); }
@@ -152,7 +152,6 @@ NANO_DEVICE float pow(float x, float y) { return ::powf(x, y); }
 NANO_DEVICE float sin(float x) { return ::sinf(x); }
 NANO_DEVICE float cos(float x) { return ::cosf(x); }
 NANO_DEVICE float tanh(float x) { return ::tanhf(x); }
-NANO_DEVICE float erf(float x) { return ::erff(x); }
 // Correctly rounded, or exact.
 NANO_DEVICE float sqrt(float x) { return __fsqrt_rn(x); }
 NANO_DEVICE float fma(float x, float y, float z) { return __fmaf_rn(x, y, z); }
@@ -174,6 +173,16 @@ NANO_DEVICE float maximum(float x, float y) {
 NANO_DEVICE float minimum(float x, float y) {
   float result;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
+  return result;
+}
+
+/// x < y ? a : b by selp.f32, with both computed before, where a branch around one of them would
+/// cost more.
+NANO_DEVICE float whereLess(float x, float y, float a, float b) {
+  float result;
+  asm("{ .reg .pred p; setp.lt.f32 p, %1, %2; selp.f32 %0, %3, %4, p; }"
+      : "=f"(result)
+      : "f"(x), "f"(y), "f"(a), "f"(b));
   return result;
 }
 

@@ -95,7 +95,6 @@ inline float pow(float x, float y) { return __builtin_powf(x, y); }
 inline float sin(float x) { return __builtin_sinf(x); }
 inline float cos(float x) { return __builtin_cosf(x); }
 inline float tanh(float x) { return __builtin_tanhf(x); }
-inline float erf(float x) { return __builtin_erff(x); }
 inline float sqrt(float x) { return __builtin_sqrtf(x); }
 inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 inline float floor(float x) { return __builtin_floorf(x); }
@@ -107,6 +106,7 @@ inline float max(float x, float y) { return __builtin_fmaxf(x, y); }
 inline float min(float x, float y) { return __builtin_fminf(x, y); }
 inline float maximum(float x, float y) { return x != x || x > y ? x : y; }
 inline float minimum(float x, float y) { return x != x || x < y ? x : y; }
+inline float whereLess(float x, float y, float a, float b) { return x < y ? a : b; }
 
 /// A function of f32 of each half of two words of bf16, rounded.
 template <class F> uint32_t ofPairs(F f, uint32_t a, uint32_t b) {

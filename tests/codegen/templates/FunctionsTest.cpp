@@ -34,6 +34,13 @@ functions(const __grid_constant__ nano::Launch<2, 1> launch) {
   nano::store<8>(y + 6144 + at, nano::sigmoidOfPower(value));
 }
 extern "C" __global__ void __launch_bounds__(128)
+errorFunction(const __grid_constant__ nano::Launch<2, 1> launch) {
+  const auto work = launch.find(blockIdx.x, 1);
+  const int at = int(threadIdx.x) * 8;
+  nano::store<8>(work.template pointer<float>(1) + at,
+                 nano::erf(nano::read<8>(work.template pointer<const float>(0) + at)));
+}
+extern "C" __global__ void __launch_bounds__(128)
 ofSigmoid(const __grid_constant__ nano::Launch<2, 1> launch) {
   const auto work = launch.find(blockIdx.x, 1);
   auto *x = work.template pointer<const float>(0);
@@ -76,7 +83,8 @@ protected:
     return out.values();
   }
 
-  TemplateRunner runner{text, {"functions", "ofSigmoid", "toE4m3", "toE5m2", "toBf16"}};
+  TemplateRunner runner{text,
+                        {"functions", "errorFunction", "ofSigmoid", "toE4m3", "toE5m2", "toBf16"}};
 };
 
 TEST_F(Functions, SigmoidAndExponential) {
@@ -124,6 +132,26 @@ TEST_F(Functions, SigmoidAndExponential) {
       EXPECT_EQ(polynomial, std::numeric_limits<double>::infinity()) << x[i];
     else
       EXPECT_NEAR(polynomial, power, 2 * std::ldexp(1, -23) * power) << x[i];
+  }
+}
+
+TEST_F(Functions, ErrorFunction) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  std::vector<double> x = {0, infinity, -infinity, std::nan(""), 1, -1, 1e-30, -3e38};
+  x.push_back(std::nextafter(1.0F, 0.0F));
+  // Small and large ones of both signs, and some steps across where the two formulas meet.
+  for (int i = 0; x.size() < count; ++i)
+    x.push_back(float((i % 2 ? -1 : 1) * (i % 4 < 2 ? 1e-4 * i * i / 16 : 0.95 + i * 1e-4)));
+  const std::vector<double> y = run("errorFunction", x, 1);
+  for (int i = 0; i < count; ++i) {
+    if (std::isnan(x[i])) {
+      EXPECT_TRUE(std::isnan(y[i]));
+      continue;
+    }
+    const double wanted = std::erf(x[i]);
+    const double unit = wanted == 0 ? 0 : std::ldexp(1, std::ilogb(wanted) - 23);
+    EXPECT_NEAR(y[i], wanted, 2 * unit) << x[i];
+    EXPECT_LE(std::abs(y[i]), 1) << x[i];
   }
 }
 
