@@ -14,7 +14,7 @@ using namespace nano::bench;
 template <class T, class R, int V> struct Table {
   using Element = T;
   using Result = R;
-  static constexpr int tokens = 49152, rows = V, columns = 768;
+  static constexpr int tokens = 49152, rows = V, sortedRows = V, columns = 768;
   static constexpr bool vectorRows = true;
   static constexpr nano::ScatterShape shape = {tokens, rows, columns};
 };

@@ -1,5 +1,6 @@
 // The embedding's gradient, y[v, :] = Σ of the rows x[t, :] with ids[t] = v (nano.scatter_add):
-// a stable sort of token positions by id, then a sum for every row of the table.
+// a stable sort of token positions by the places of their rows, class by class, then a sum for
+// every row of the table.
 //
 // Two kernels, in this order, with a scratch buffer of scatterScratchBytes(shape) between them. Ids
 // that several ops share need be sorted once. A generated kernel describes the op with a struct:
@@ -8,6 +9,7 @@
 //     using Element = nano::bf16; // of x: nano::bf16 or float
 //     using Result = float;       // of y: nano::bf16 or float
 //     static constexpr int tokens = 49152, rows = 50257, columns = 768; // T, V, D
+//     static constexpr int sortedRows = 50257;
 //     // Rows of x and of y are contiguous and begin at multiples of 16 bytes, D is one of 8.
 //     static constexpr bool vectorRows = true;
 //   };
@@ -21,10 +23,11 @@
 //
 // Threads, iterations and dynamic shared bytes are scatterSortLaunch(shape) and
 // scatterSumLaunch(shape); iterationsPerBlock is 1, iterations of a segment count from 0. Rows that
-// no id names become zero. Of the sum `rows` may be fewer, the first of the table: it leaves the
-// others alone. The order of a row's sum depends on the number of its tokens and columns alone: in
-// order of t up to scatterManyTokens of them; more are cut into 16 parts of equal length, or more
-// parts of at most 64 columns, each summed in order of t, and these sums are added in order.
+// no id names become zero. Of the sum `rows` may be fewer than the sort's, `sortedRows`, and the
+// shape's: the first of the table; it leaves the others alone. The order of a row's sum depends on
+// the number of its tokens and columns alone: in order of t up to scatterManyTokens of them; more
+// are cut into 16 parts of equal length, or more parts of at most 64 columns, each summed in order
+// of t, and these sums are added in order.
 #pragma once
 
 #include "nano_kernels.h"
@@ -129,9 +132,19 @@ template <class S, int lanes> struct LaneColumns {
   }
 };
 
+/// Stores the row at a place, if it is one of those that are summed.
+template <class S, class Columns, class Operands>
+NANO_DEVICE void storeRow(const Columns &columns, const float (&values)[8], const Operands &x,
+                          int place) {
+  const int row = scatterRowAt(place, S::sortedRows);
+  if (row < S::rows)
+    columns.store(values, x.y, row);
+}
+
 /// The sums of some columns, by a warp: of the rows whose tokens begin within the `count` sorted
-/// positions from `first` on, and are few, and zeros for the rows from `first` on that have none.
-/// The rows' tokens are one list, so that what is read of several rows is under way at once.
+/// positions from `first` on, and are few, and zeros for the rows at places from `first` on that
+/// have none. The rows' tokens are one list, so that what is read of several rows is under way at
+/// once.
 template <class S, int count, class Operands>
 NANO_DEVICE void sumFew(const Operands &x, int slice, int first) {
   static_assert(count < 32 && scatterManyTokens == 32);
@@ -139,6 +152,7 @@ NANO_DEVICE void sumFew(const Operands &x, int slice, int first) {
   constexpr int ahead = scatterSumAhead(sizeof(typename S::Element), sizeof(typename S::Result));
   constexpr uint32_t own = ((1u << count) - 1) << 1;
   const int *const starts = x.scratch + 2 * S::tokens;
+  constexpr int places = scatterPlaces(S::sortedRows);
   const int lane = laneIndex();
   const Columns columns(slice, lane);
   // A lane has the position before `first` and those behind it, and the one 32 further on.
@@ -146,11 +160,11 @@ NANO_DEVICE void sumFew(const Operands &x, int slice, int first) {
   auto idOf = [&](int i) { return i >= 0 && i < S::tokens ? x.scratch[S::tokens + i] : -1; };
   const int id = idOf(place), further = idOf(place + scatterManyTokens);
   int position = place >= 0 && place < S::tokens ? x.scratch[place] : 0, positionFurther = 0;
-  const int start = starts[first + lane < S::rows ? first + lane : S::rows];
-  const bool isEmpty = shuffleDown(start, 1) == start && lane < count && first + lane < S::rows;
+  const int start = starts[first + lane < places ? first + lane : places];
+  const bool isEmpty = shuffleDown(start, 1) == start && lane < count && first + lane < places;
   const float none[8] = {};
   for (uint32_t empty = ballot(isEmpty); empty != 0; empty &= empty - 1)
-    columns.store(none, x.y, first + lowestBit(empty));
+    storeRow<S>(columns, none, x, first + lowestBit(empty));
 
   // Where another id begins, of the first 32 positions and of those behind.
   const int before = shuffleUp(id, 1), last = shuffle(id, 31),
@@ -162,9 +176,8 @@ NANO_DEVICE void sumFew(const Operands &x, int slice, int first) {
   if ((changes & own) == 0)
     return;
   const int from = lowestBit(changes & own);
-  // Behind what is of no row here, or of one of many tokens, no other row begins.
-  const uint32_t others =
-      ballot(isChange && (uint32_t(id) >= uint32_t(S::rows) || id == further)) & own;
+  // Behind the last token, or a row of many, no other row begins.
+  const uint32_t others = ballot(isChange && (id < 0 || id == further)) & own;
   const uint32_t after = changes >> (count + 1);
   const int to = others != 0  ? lowestBit(others)
                  : after != 0 ? count + 1 + lowestBit(after)
@@ -188,7 +201,7 @@ NANO_DEVICE void sumFew(const Operands &x, int slice, int first) {
         sums[c] += float(pieces[j].elements[c]);
       if (!isChangeAt(i + j + 1))
         continue;
-      columns.store(sums, x.y, of(id, further, i + j));
+      storeRow<S>(columns, sums, x, of(id, further, i + j));
 #pragma unroll
       for (int c = 0; c < 8; ++c)
         sums[c] = 0;
@@ -238,61 +251,119 @@ NANO_DEVICE void sumMany(const Operands &x, int slice, int row, int from, int to
 
 } // namespace scatter
 
-/// Places the positions of some tokens, one a thread: iteration i of scatterSortLaunch's. Every
-/// block counts all ids, so that it knows where a row's tokens begin and how many of them come
-/// before its own; its work is the same whatever the ids are. All threads of the block call it.
-template <class S> NANO_DEVICE void scatterSort(long long iteration, TokenView ids, int *scratch) {
-  constexpr int chunk = scatterSortRows(S::rows), threads = scatterSortThreads,
-                warps = threads / 32, own = scatterSortTokens(S::tokens),
-                blocks = divideUp(S::tokens, own), ahead = 8;
-  // Rows of a thread when sums are formed: consecutive, and no two threads' in one bank.
-  constexpr int each = scatterSortRowsOfThread(S::rows);
-  int *const counts = dynamicShared<int>();    // by row: how many tokens, then where they begin
-  int *const totals = counts + threads * each; // by warp
-  const int lane = laneIndex(), warp = warpIndex(), thread = threadIdx.x;
-  const int begin = int(iteration) * own, end = begin + own < S::tokens ? begin + own : S::tokens;
-  const int t = begin + thread, id = thread < own && t < end ? ids[t] : -1;
-  int below = 0; // tokens of the chunks of rows before
-  for (int low = 0; low < S::rows; low += chunk) {
-    const int rows = low + chunk < S::rows ? chunk : S::rows - low;
-    auto isHere = [&](int row) { return uint32_t(row) < uint32_t(rows); };
-    auto load = [&](int (&found)[ahead], int first, int to) {
-#pragma unroll
-      for (int i = 0; i < ahead; ++i)
-        found[i] = first + threads * i < to ? ids[first + threads * i] - low : -1;
-    };
-    auto count = [&](int from, int to) {
-      int found[ahead], next[ahead];
-      load(found, from + thread, to);
-      for (int first = from + thread; first < to; first += threads * ahead) {
-        load(next, first + threads * ahead, to);
-#pragma unroll
-        for (int i = 0; i < ahead; ++i)
-          if (isHere(found[i]))
-            fetchAdd(&counts[found[i]], 1);
-#pragma unroll
-        for (int i = 0; i < ahead; ++i)
-          found[i] = next[i];
-      }
-    };
-#pragma unroll
-    for (int i = 0; i < each; ++i)
-      counts[thread + threads * i] = 0;
-    syncThreads();
-    count(0, begin);
-    syncThreads();
-    const int mine = id < 0 ? -1 : id - low;
-    const bool is = isHere(mine);
-    const int before = is ? counts[mine] : 0; // tokens of the same row in earlier blocks
-    syncThreads();
-    count(begin, S::tokens);
-    syncThreads();
+namespace scatter {
 
-    int sum = 0;
+/// One block's part of the sort: the tokens whose ids are of one class.
+template <class S> struct ClassSort {
+  static constexpr ScatterShape shape = {S::tokens, S::rows, S::columns};
+  static constexpr ScatterSortMemory memory = scatterSortMemory(shape);
+  static constexpr int threads = scatterSortThreads, warps = threads / 32,
+                       classes = scatterClasses(S::rows), rows = scatterClassRows(S::rows),
+                       ofThread = scatterSortTokens(S::tokens), ofWarp = 32 * ofThread,
+                       ofRound = threads * ofThread, rounds = divideUp(S::tokens, ofRound);
+  static constexpr int turns = 4; ///< of a warp whose rows are loaded at once
+  static_assert(warps == 32 && rows <= threads && ofWarp <= 1 << 16);
+
+  const TokenView ids;
+  const int own; ///< the class
+  const int lane = laneIndex(), warp = warpIndex(), thread = int(threadIdx.x);
+  uint16_t *const mine = dynamicShared<uint16_t>() + warp * ofWarp; ///< tokens of this warp
+  uint16_t *const counts = dynamicShared<uint16_t>(memory.counts);  ///< by warp and row
+  int *const starts = dynamicShared<int>(memory.starts);            ///< by row
+  int *const totals = dynamicShared<int>(memory.totals);            ///< by warp
+  int begin = 0;         ///< the first token of this warp in a round
+  int found = 0;         ///< how many of them are of the class
+  int below = 0;         ///< tokens of this thread that are of a class before
+  int early[turns] = {}; ///< rows of this lane's first ones of those
+
+  /// Rows of this lane's tokens among those from `first` on, one in 32.
+  NANO_DEVICE void load(int (&of)[turns], int first) const {
 #pragma unroll
-    for (int i = 0; i < each; ++i)
-      sum += counts[thread * each + i];
-    int upTo = sum;
+    for (int j = 0; j < turns; ++j) {
+      const int i = first + 32 * j + lane;
+      of[j] = i < found ? int(uint32_t(ids[begin + mine[i]]) / classes) : -1;
+    }
+  }
+
+  /// Notes the tokens of the class among those of a round, in order.
+  NANO_DEVICE void find(int round) {
+    constexpr int ahead = 24;
+    begin = round * ofRound + warp * ofWarp;
+    found = 0;
+#pragma unroll 1
+    for (int first = 0; first < ofThread; first += ahead) {
+      int id[ahead];
+#pragma unroll
+      for (int i = 0; i < ahead; ++i) {
+        const int t = begin + 32 * (first + i) + lane;
+        id[i] = first + i < ofThread && t < S::tokens ? ids[t] : -1;
+      }
+#pragma unroll
+      for (int i = 0; i < ahead; ++i) {
+        // Of what is no id the class is the last one.
+        const int itsClass = id[i] & (classes - 1);
+        const bool is = itsClass == own && id[i] >= 0;
+        below += itsClass < own;
+        const uint32_t all = ballot(is);
+        if (all == 0)
+          continue;
+        if (is)
+          mine[found + bitCount(all & ((1u << lane) - 1))] = uint16_t(32 * (first + i) + lane);
+        found += bitCount(all);
+      }
+    }
+    syncWarp();
+    load(early, 0);
+  }
+
+  /// Calls visit(i, row, rank) for each token i that `find` noted and counts them: `rank` is what
+  /// was counted of its row before it.
+  template <class Visit> NANO_DEVICE void count(Visit visit) {
+    int of[turns];
+#pragma unroll
+    for (int j = 0; j < turns; ++j)
+      of[j] = early[j];
+    for (int first = 0; first < found; first += 32 * turns) {
+      if (first > 0)
+        load(of, first);
+#pragma unroll
+      for (int j = 0; j < turns; ++j) {
+        if (first + 32 * j >= found)
+          break;
+        const int row = of[j];
+        const bool is = row >= 0;
+        const uint32_t same = lanesWith<bitsOf(rows)>(row, ballot(is));
+        const int rank = bitCount(same & ((1u << lane) - 1));
+        uint16_t *const counted = &counts[warp * rows + row];
+        const int earlier = is ? *counted : 0;
+        if (is)
+          visit(first + 32 * j + lane, row, earlier + rank);
+        syncWarp();
+        if (is && rank == 0)
+          *counted = uint16_t(earlier + bitCount(same));
+        syncWarp();
+      }
+    }
+  }
+  /// Of counts by warp those of the warps before; what they come to.
+  NANO_DEVICE int countsBefore(int row) {
+    int sum = 0;
+#pragma unroll 8
+    for (int w = 0; w < warps; ++w) {
+      const int here = counts[w * rows + row];
+      counts[w * rows + row] = uint16_t(sum);
+      sum += here;
+    }
+    return sum;
+  }
+  NANO_DEVICE void clear() {
+    for (int i = lane; i < rows; i += 32)
+      counts[warp * rows + i] = 0;
+    syncWarp();
+  }
+  /// What all threads' values come to, and those of the threads before.
+  NANO_DEVICE int before(int value, int &all) {
+    int upTo = value;
 #pragma unroll
     for (int distance = 1; distance < 32; distance *= 2) {
       const int other = shuffleUp(upTo, distance);
@@ -301,55 +372,85 @@ template <class S> NANO_DEVICE void scatterSort(long long iteration, TokenView i
     if (lane == 31)
       totals[warp] = upTo;
     syncThreads();
-    const int all = totals[lane];
-    int start = below + upTo - sum + warpSum(lane < warp ? all : 0);
-    below += warpSum(all);
-#pragma unroll
-    for (int i = 0; i < each; ++i) {
-      const int here = counts[thread * each + i];
-      counts[thread * each + i] = start;
-      start += here;
+    const int of = totals[lane];
+    all = warpSum(of);
+    const int result = upTo - value + warpSum(lane < warp ? of : 0);
+    syncThreads();
+    return result;
+  }
+
+  NANO_DEVICE void sort(int *scratch) {
+    int count = 0; // of this thread's row
+    for (int round = 0; round < rounds; ++round) {
+      clear();
+      find(round);
+      this->count([](int, int, int) {});
+      syncThreads();
+      if (thread < rows)
+        count += countsBefore(thread);
+      syncThreads();
+    }
+    int all, start;
+    before(below, start);
+    start += before(count, all);
+    if (thread < rows) {
+      starts[thread] = start;
+      scratch[2 * S::tokens + own * rows + thread] = start;
     }
     syncThreads();
-    // Each block writes a part of the rows' starts.
-    const int share = divideUp(rows, blocks), firstRow = int(iteration) * share;
-    for (int row = firstRow + thread; row < firstRow + share && row < rows; row += threads)
-      scratch[2 * S::tokens + low + row] = counts[row];
-    syncThreads();
-
-    // A warp's tokens come behind those of earlier warps.
-    const uint32_t same = scatter::lanesWith<scatter::bitsOf(chunk)>(mine, ballot(is));
-    const int rank = bitCount(same & ((1u << lane) - 1));
-    for (int turn = 0; turn < own / 32; ++turn) {
-      if (turn == warp && is) {
-        const int place = counts[mine] + before + rank;
-        scratch[place] = t;
-        scratch[S::tokens + place] = id;
+    for (int round = 0; round < rounds; ++round) {
+      if (rounds > 1) {
+        clear();
+        find(round);
+        this->count([](int, int, int) {});
+        syncThreads();
+        if (thread < rows)
+          countsBefore(thread);
+        syncThreads();
       }
-      syncWarp();
-      if (turn == warp && is && rank == 0)
-        counts[mine] += bitCount(same);
+      this->count([&](int i, int row, int rank) {
+        const int at = starts[row] + rank;
+        scratch[at] = begin + mine[i];
+        scratch[S::tokens + at] = own * rows + row;
+      });
+      if (rounds == 1)
+        continue;
+      // The last warp's counts are now those of all.
+      syncThreads();
+      if (thread < rows)
+        starts[thread] += counts[(warps - 1) * rows + thread];
       syncThreads();
     }
   }
-  static_assert(warps == 32 && own % 32 == 0);
-  if (iteration == 0 && thread == 0)
-    scratch[2 * S::tokens + S::rows] = S::tokens;
+};
+
+} // namespace scatter
+
+/// Sorts the tokens of a class of rows: iteration i of scatterSortLaunch's. Every block reads all
+/// ids, so that it knows how many tokens come before its own. All threads of the block call it.
+template <class S> NANO_DEVICE void scatterSort(long long iteration, TokenView ids, int *scratch) {
+  scatter::ClassSort<S> block{ids, int(iteration)};
+  block.sort(scratch);
+  if (iteration == 0 && threadIdx.x == 0)
+    scratch[2 * S::tokens + scatterPlaces(S::rows)] = S::tokens;
 }
 
 /// Sums of some rows of the table, in some columns: iteration i of scatterSumLaunch's. All threads
 /// of the block call it.
 template <class S, int yCount>
 NANO_DEVICE void scatterSum(long long iteration, const ScatterOperands<S, yCount> &x) {
-  constexpr ScatterShape shape = {S::tokens, S::rows, S::columns};
+  constexpr ScatterShape shape = {S::tokens, S::sortedRows, S::columns};
   constexpr int slices = divideUp(S::columns, scatterColumns),
                 manySlices = divideUp(S::columns, scatterManyColumns),
                 manyIterations = scatterManyIterations(shape), warps = scatterSumThreads / 32;
   if (iteration >= manyIterations) {
-    constexpr int perWarp = scatterRows / warps;
-    const int index = int(iteration) - manyIterations;
+    // Blocks of one time have all classes, whose rows lie side by side in the table.
+    constexpr int perWarp = scatterRows / warps, classes = scatterClasses(S::sortedRows),
+                  ofClass = int(divideUp(scatterFewBlocks(shape), classes));
+    const int index = int(iteration) - manyIterations, block = index / slices;
     scatter::sumFew<S, perWarp>(x, index % slices,
-                                index / slices * scatterRows + warpIndex() * perWarp);
+                                (block % classes * ofClass + block / classes) * scatterRows +
+                                    warpIndex() * perWarp);
     return;
   }
   // Most blocks find no position whose row has another token so much further on, and end.
@@ -375,16 +476,15 @@ NANO_DEVICE void scatterSum(long long iteration, const ScatterOperands<S, yCount
     const int id = shuffle(ids[i + 1], 0);
     row = lane == i ? id : row;
   }
-  if (row >= 0 && row < S::rows) {
+  if (row >= 0 && scatterRowAt(row, S::sortedRows) < S::rows) {
     from = starts[row];
     to = starts[row + 1];
   }
-  // Ids of rows that are not summed have tokens too.
   for (uint32_t found = ballot(from >= begin && from < behind && to - from > scatterManyTokens);
        found != 0; found &= found - 1) {
     const int i = lowestBit(found);
-    scatter::sumMany<S>(x, iteration % manySlices, shuffle(row, i), shuffle(from, i),
-                        shuffle(to, i));
+    scatter::sumMany<S>(x, iteration % manySlices, scatterRowAt(shuffle(row, i), S::sortedRows),
+                        shuffle(from, i), shuffle(to, i));
   }
 }
 

@@ -407,21 +407,21 @@ struct Scatter {
 }
 
 def Kernel_ScatterSumAttr : Kernel_Entry<"ScatterSum", "scatter_sum", "nano_scatter.h", [
-    Size<"tokens">, Size<"rows">, Size<"columns">, Flag<"vector_rows">, Read<"x">, Read<"sorted">, WriteEach<"y">], "a scatter"> {
+    Size<"tokens">, Size<"rows">, Size<"sorted_rows">, Size<"columns">, Flag<"vector_rows">, Read<"x">, Read<"sorted">, WriteEach<"y">], "a scatter"> {
   let summary = "sums of rows in the order that was sorted, the second part of a scatter (nano_scatter.h)";
   let description = [{
-    Each of the `rows` rows of `columns` elements of `y` is the sum of those of the `tokens` rows of `x` that `sorted` assigns to it.
+    Each of the `rows` rows of `columns` elements of `y` is the sum of those of the `tokens` rows of `x` that `sorted` assigns to it, which knows `sorted_rows`; those behind `rows` are left alone.
 
     Errors: sizes below 1.
 
-    Example: `#kernel.scatter_sum<tokens = 128, rows = 1024, columns = 64, vector_rows = true, x = 0, sorted = 1, y = [2]>`
+    Example: `#kernel.scatter_sum<tokens = 128, rows = 1024, sorted_rows = 1024, columns = 64, vector_rows = true, x = 0, sorted = 1, y = [2]>`
   }];
   let reach = "return position == sorted ? 0 : extent({position == x ? tokens : rows, columns});";
   let definition = [{
 struct Scatter {
   using Element = %x.type;
   using Result = %y.type;
-  static constexpr int tokens = %tokens, rows = %rows, columns = %columns;
+  static constexpr int tokens = %tokens, rows = %rows, sortedRows = %sorted_rows, columns = %columns;
   static constexpr bool vectorRows = %vector_rows;
 };
   }];

@@ -344,7 +344,8 @@ private:
                       llvm::all_of(results, [](Value y) { return hasVectorRows(y); });
     Value scratch = buffer("sorted", nano::scatterScratchBytes(shape) / 4, b.getI32Type());
     const nano::ScatterShape summed{shape.tokens, rowsRead(task, results), shape.columns};
-    SmallVector<int64_t> sizes = {summed.tokens, summed.rows, summed.columns, vectorRows};
+    SmallVector<int64_t> sizes = {summed.tokens, summed.rows, shape.rows, summed.columns,
+                                  vectorRows};
     TemplateCall sort, sum;
     const Bound sorts = bind(sort, {memrefOf(op.getIds())}, {{scratch}});
     // The sort does not depend on the columns: ops of other widths share it.
@@ -353,9 +354,9 @@ private:
     set(sort, kernel::ScatterSortAttr::get(b.getContext(), shape.tokens, shape.rows, sorts.ins[0],
                                            sorts.outs[0][0]));
     const Bound sums = bind(sum, {x, scratch}, {results});
-    setLaunch(sum, "scatter_sum", sizes, nano::scatterSumLaunch(summed));
-    set(sum, kernel::ScatterSumAttr::get(b.getContext(), summed.tokens, summed.rows, summed.columns,
-                                         vectorRows, sums.ins[0], sums.ins[1],
+    setLaunch(sum, "scatter_sum", sizes, nano::scatterSumLaunch(shape));
+    set(sum, kernel::ScatterSumAttr::get(b.getContext(), summed.tokens, summed.rows, shape.rows,
+                                         summed.columns, vectorRows, sums.ins[0], sums.ins[1],
                                          b.getDenseI64ArrayAttr(sums.outs[0])));
     sum.residentBlocks =
         nano::scatterSumBlocks(step::elementBytes(op.getX().getType().getElementType()));

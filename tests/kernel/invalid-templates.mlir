@@ -92,7 +92,7 @@ kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.sc
 // -----
 
 // expected-error @below {{a scatter with a size of -1: must be at least 1}}
-kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.scatter_sum<tokens = 8, rows = 8, columns = -1, vector_rows = true, x = 0, sorted = 1, y = [2]>}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.scatter_sum<tokens = 8, rows = 8, sorted_rows = 8, columns = -1, vector_rows = true, x = 0, sorted = 1, y = [2]>}
 
 // -----
 

@@ -30,8 +30,8 @@ kernel.func @of_rows(memref<0xi8>, index, index) attributes {instantiates = #ker
 // CHECK-SAME: {instantiates = #kernel.scatter_sort<tokens = 8, rows = 8, ids = 0, sorted = 1>}
 kernel.func @k4(memref<0xi8>, index, index) attributes {instantiates = #kernel.scatter_sort<tokens = 8, rows = 8, ids = 0, sorted = 1>}
 // CHECK:      kernel.func @k5(memref<0xi8>, index, index)
-// CHECK-SAME: {instantiates = #kernel.scatter_sum<tokens = 8, rows = 8, columns = 16, vector_rows = true, x = 0, sorted = 1, y = [2]>}
-kernel.func @k5(memref<0xi8>, index, index) attributes {instantiates = #kernel.scatter_sum<tokens = 8, rows = 8, columns = 16, vector_rows = true, x = 0, sorted = 1, y = [2]>}
+// CHECK-SAME: {instantiates = #kernel.scatter_sum<tokens = 8, rows = 8, sorted_rows = 8, columns = 16, vector_rows = true, x = 0, sorted = 1, y = [2]>}
+kernel.func @k5(memref<0xi8>, index, index) attributes {instantiates = #kernel.scatter_sum<tokens = 8, rows = 8, sorted_rows = 8, columns = 16, vector_rows = true, x = 0, sorted = 1, y = [2]>}
 // CHECK:      kernel.func @k6(memref<0xi8>, index, index)
 // CHECK-SAME: {instantiates = #kernel.scan<size = 8, maximum = true, x = 0, y = [1, 2]>}
 kernel.func @k6(memref<0xi8>, index, index) attributes {instantiates = #kernel.scan<size = 8, maximum = true, x = 0, y = [1, 2]>}

@@ -39,32 +39,61 @@ NANO_BOTH constexpr int scatterManyLanes(long long columns) {
   return lanes;
 }
 
-/// Rows of the table whose tokens a block of the sort counts at a time, which reads all ids for
-/// them: a number of shared memory for each, of which a block can have 227 KiB.
-NANO_BOTH constexpr int scatterSortRows(long long rows) {
-  constexpr int most = 55 * scatterSortThreads;
-  return int(divideUp(rows, divideUp(rows, most)));
+/// Row r of the table is of class r mod so many, a power of two: a block of the sort has the tokens
+/// of a class, so that it has its share of those of common ids too, which often are neighbours.
+NANO_BOTH constexpr int scatterClasses(long long rows) {
+  int classes = 128;
+  while (classes > 1 && classes / 2 >= rows)
+    classes /= 2;
+  while (divideUp(rows, classes) > scatterSortThreads)
+    classes *= 2;
+  return classes;
 }
-/// Of these a thread has so many when sums are formed: an odd number.
-NANO_BOTH constexpr int scatterSortRowsOfThread(long long rows) {
-  return int(divideUp(scatterSortRows(rows), scatterSortThreads)) | 1;
+/// Rows of a class; the last ones of some classes may not be there.
+NANO_BOTH constexpr int scatterClassRows(long long rows) {
+  return int(divideUp(rows, scatterClasses(rows)));
 }
-/// Tokens that a block of the sort places: at most one a thread.
+/// What is sorted by: the rows of a class are side by side, in order.
+NANO_BOTH constexpr int scatterPlaceOf(int row, long long rows) {
+  const int classes = scatterClasses(rows);
+  return row % classes * scatterClassRows(rows) + row / classes;
+}
+NANO_BOTH constexpr int scatterRowAt(int place, long long rows) {
+  const int classRows = scatterClassRows(rows);
+  return place % classRows * scatterClasses(rows) + place / classRows;
+}
+NANO_BOTH constexpr long long scatterPlaces(long long rows) {
+  return (long long)scatterClasses(rows) * scatterClassRows(rows);
+}
+/// Tokens that a thread of the sort looks at before it places any, of which it notes the numbers
+/// among its warp's in 16 bits.
 NANO_BOTH constexpr int scatterSortTokens(long long tokens) {
-  const long long some = divideUp(divideUp(tokens, 128), 32) * 32;
-  return int(some > scatterSortThreads ? scatterSortThreads : some);
+  const long long all = divideUp(tokens, scatterSortThreads);
+  return int(all < 64 ? all : 64);
+}
+/// What a block of the sort has in shared memory, in bytes from its begin: the tokens of its class,
+/// counts by warp and row, numbers by row and by warp.
+struct ScatterSortMemory {
+  int counts, starts, totals, bytes;
+};
+NANO_BOTH constexpr ScatterSortMemory scatterSortMemory(const ScatterShape &s) {
+  ScatterSortMemory m{};
+  m.counts = 2 * scatterSortThreads * scatterSortTokens(s.tokens);
+  m.starts = m.counts + int(divideUp(2 * 32 * scatterClassRows(s.rows), 16)) * 16;
+  m.totals = m.starts + 4 * scatterSortThreads;
+  m.bytes = m.totals + 4 * 32;
+  return m;
 }
 
-/// Bytes of the scratch buffer, aligned to 4: T sorted positions, their ids, then V + 1 numbers of
-/// the first position of every row. The sort writes all of it.
+/// Bytes of the scratch buffer, aligned to 4: T sorted positions, their rows' places, then for
+/// every place the number of the first position, and T. The sort writes all of it.
 NANO_BOTH constexpr long long scatterScratchBytes(const ScatterShape &s) {
-  return 4 * (2 * s.tokens + s.rows + 1);
+  return 4 * (2 * s.tokens + scatterPlaces(s.rows) + 1);
 }
 
 /// The first launch: reads the ids, writes the scratch buffer.
 NANO_BOTH constexpr TemplateLaunch scatterSortLaunch(const ScatterShape &s) {
-  return {scatterSortThreads, divideUp(s.tokens, scatterSortTokens(s.tokens)),
-          4 * scatterSortThreads * scatterSortRowsOfThread(s.rows) + scatterSortThreads / 8};
+  return {scatterSortThreads, scatterClasses(s.rows), scatterSortMemory(s).bytes};
 }
 
 /// Iterations of the second launch that are for rows of many tokens: the first ones.
@@ -72,11 +101,17 @@ NANO_BOTH constexpr long long scatterManyIterations(const ScatterShape &s) {
   return divideUp(s.tokens, scatterPositions) * divideUp(s.columns, scatterManyColumns);
 }
 
+/// Blocks of the second launch that sum by warps, in some columns: a multiple of the classes.
+NANO_BOTH constexpr long long scatterFewBlocks(const ScatterShape &s) {
+  const long long places = scatterPlaces(s.rows), most = s.tokens > places ? s.tokens : places,
+                  classes = scatterClasses(s.rows);
+  return divideUp(divideUp(most, scatterRows), classes) * classes;
+}
+
 /// The second launch: reads x and the scratch buffer, writes the table.
 NANO_BOTH constexpr TemplateLaunch scatterSumLaunch(const ScatterShape &s) {
   return {scatterSumThreads,
-          scatterManyIterations(s) + divideUp(s.tokens > s.rows ? s.tokens : s.rows, scatterRows) *
-                                         divideUp(s.columns, scatterColumns),
+          scatterManyIterations(s) + scatterFewBlocks(s) * divideUp(s.columns, scatterColumns),
           4 * scatterSumThreads * 8};
 }
 

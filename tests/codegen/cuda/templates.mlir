@@ -56,7 +56,7 @@ step.program @attention {
 // CHECK-LABEL: // scatter_sort
 // CHECK:         static constexpr int tokens = 128, rows = 50
 // CHECK-LABEL: // scatter_sum
-// CHECK:         static constexpr int tokens = 128, rows = 48, columns = 64;
+// CHECK:         static constexpr int tokens = 128, rows = 48, sortedRows = 50, columns = 64;
 step.program @dropped {
   %x = step.buffer "x" : memref<128x64xf32>
   %i = step.buffer "ids" : memref<128xi32>
@@ -80,7 +80,7 @@ step.program @dropped {
 
 // The embedding's gradient is two launches with the sorted positions between them.
 // IR-LABEL: step.program @scatter
-// IR:         %[[SORTED:.*]] = step.buffer "sorted" : memref<307xi32>
+// IR:         %[[SORTED:.*]] = step.buffer "sorted" : memref<321xi32>
 // IR:         step.launch @scatter_sort_{{.*}}(%{{.*}}, %[[SORTED]])
 // IR:         step.launch @scatter_sum_{{.*}}(%{{.*}}, %[[SORTED]], %{{.*}})
 // CHECK-LABEL: // scatter_sort
@@ -88,7 +88,7 @@ step.program @dropped {
 // CHECK-LABEL: // scatter_sum
 // CHECK:         using Element = float;
 // CHECK-NEXT:    using Result = float;
-// CHECK-NEXT:    static constexpr int tokens = 128, rows = 50, columns = 64;
+// CHECK-NEXT:    static constexpr int tokens = 128, rows = 50, sortedRows = 50, columns = 64;
 // CHECK:         x.x = {x_2, 64, 1};
 // CHECK-NEXT:    x.scratch = sorted;
 // CHECK-NEXT:    x.y[0] = {y, 64, 1};

@@ -35,7 +35,8 @@ std::string textOf(const Case &c) {
          "Element = " +
          element + ";\n  using Result = " + result +
          ";\n  static constexpr int tokens = " + number(c.tokens) + ", rows = " + number(c.rows) +
-         ", columns = " + number(c.columns) + ";\n  static constexpr bool vectorRows = " +
+         ", sortedRows = rows, columns = " + number(c.columns) +
+         ";\n  static constexpr bool vectorRows = " +
          (c.element == 1 && c.columns % 8 == 0 ? "true" : "false") +
          R"(;
 };
@@ -85,23 +86,24 @@ template <class IdOf> void check(const Case &c, IdOf idOf, std::mt19937_64 &rand
   TemplateRunner runner(textOf(c), {"sortIds", "sumRows"});
   DeviceBuffer deviceIds = DeviceBuffer::ofInts("ids", ids);
   DeviceBuffer scratch("sorted", 4, scatterScratchBytes(shape) / 4);
-  TemplateLaunch sort = scatterSortLaunch(shape),
-                 sum = scatterSumLaunch({c.tokens, c.rows - c.unread, c.columns});
+  TemplateLaunch sort = scatterSortLaunch(shape), sum = scatterSumLaunch(shape);
   ASSERT_EQ(runner.run("sortIds", {sort.threads, sort.iterations, sort.sharedBytes},
                        {{&deviceIds}, {&scratch, true}}, 1),
             "");
-  std::vector<int> sorted(scratch.bytes.size() / 4), positions(c.tokens), starts(c.rows + 1);
+  const int places = int(scatterPlaces(c.rows));
+  std::vector<int> sorted(scratch.bytes.size() / 4), positions(c.tokens), starts(places + 1);
   std::memcpy(sorted.data(), scratch.bytes.data(), scratch.bytes.size());
+  auto placeOf = [&](int t) { return scatterPlaceOf(ids[t], c.rows); };
   for (int t = 0; t < c.tokens; ++t)
     positions[t] = t;
   std::stable_sort(positions.begin(), positions.end(),
-                   [&](int a, int b) { return ids[a] < ids[b]; });
-  for (int id : ids)
-    ++starts[id + 1];
-  for (int i = 0; i < c.rows; ++i)
+                   [&](int a, int b) { return placeOf(a) < placeOf(b); });
+  for (int t = 0; t < c.tokens; ++t)
+    ++starts[placeOf(t) + 1];
+  for (int i = 0; i < places; ++i)
     starts[i + 1] += starts[i];
   for (int t = 0; t < c.tokens; ++t)
-    positions.push_back(ids[positions[t]]);
+    positions.push_back(placeOf(positions[t]));
   positions.insert(positions.end(), starts.begin(), starts.end());
   EXPECT_EQ(sorted, positions);
   if (!c.sums)
@@ -149,20 +151,20 @@ TEST(ScatterTemplate, RowsThatNobodyReads) {
         random);
 }
 
-TEST(ScatterTemplate, RowsOfSeveralCounts) {
+TEST(ScatterTemplate, RowsOfManyClasses) {
   std::mt19937_64 random(4);
-  const int rows = 120001;
-  ASSERT_GT(rows, 2 * scatterSortRows(rows));
+  const int rows = 140001;
+  ASSERT_GT(scatterClasses(rows), 128);
   auto any = [&] { return int(random() % rows); };
   check({.tokens = 700, .rows = rows, .columns = 8, .sums = false}, any, random);
 }
 
-TEST(ScatterTemplate, TokensOfSeveralWarps) {
+TEST(ScatterTemplate, TokensOfSeveralRounds) {
   std::mt19937_64 random(5);
-  const int tokens = 9001;
-  ASSERT_GT(scatterSortTokens(tokens), 64);
-  auto any = [&] { return int(random() % 9 * (random() % 9)); };
-  check({.tokens = tokens, .rows = 70, .columns = 8, .sums = false}, any, random);
+  const int tokens = 140001;
+  ASSERT_GT(tokens, 2 * scatterSortThreads * scatterSortTokens(tokens));
+  auto any = [&] { return int(random() % 2 * (random() % 7)); };
+  check({.tokens = tokens, .rows = 8, .columns = 8, .sums = false}, any, random);
 }
 
 TEST(ScatterTemplate, OneIdOnly) {
