@@ -80,7 +80,10 @@ NANO_DEVICE void storeColumns(const T *tile, T *out, int64_t at, int64_t stride,
       transposeWords<T>(words, written);
 #pragma unroll
       for (int j = 0; j < each; ++j) {
-        if constexpr (Alignment >= 16) {
+        if constexpr (Alignment >= 16 && sizeof(T) == 4) {
+          // Words that were read one by one would be written so.
+          storeWhole(reinterpret_cast<Piece<16> *>(to + j * stride), written[j]);
+        } else if constexpr (Alignment >= 16) {
           *reinterpret_cast<Piece<16> *>(to + j * stride) = written[j];
         } else {
           Vec<uint32_t, 4> pieces;
