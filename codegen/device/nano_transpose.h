@@ -2,7 +2,7 @@
 // in contiguous pieces of 16 bytes where alignment allows.
 #pragma once
 
-#include "nano_kernels.h"
+#include "nano_tiles.h"
 #include "nano_transpose_shape.h"
 
 namespace nano {
@@ -12,55 +12,48 @@ namespace nano {
 /// 16 bytes on both sides. All threads of the block call it.
 template <bool Vector, class T>
 NANO_DEVICE void transpose(int64_t tile, const T *in, T *out, const TransposeShape &shape) {
-  constexpr int size = transposeTile, lanes = 16 / sizeof(T), pieces = size / lanes;
-  // A word more a row, so that a column's elements lie in different banks.
-  constexpr int stride = size + 4 / int(sizeof(T));
+  constexpr int size = transposeTile(sizeof(T)), lanes = 16 / sizeof(T), pieces = size / lanes,
+                parts = size * int(sizeof(T)) / 128, turns = size * pieces / transposeThreads;
+  using Shape = TileShape<T, size / parts>;
   T *const shared = dynamicShared<T>();
   const int64_t across = divideUp(shape.p, size), down = divideUp(shape.q, size);
-  const int64_t matrix = tile / (across * down), inMatrix = tile % (across * down);
+  // Where rows of several matrices lie side by side, they are read and written at about one time.
+  const bool isMixed = shape.inMatrix < shape.inRow || shape.outMatrix < shape.outRow;
+  const int64_t matrix = isMixed ? tile % shape.matrices : tile / (across * down),
+                inMatrix = isMixed ? tile / shape.matrices : tile % (across * down);
   const int64_t p0 = inMatrix % across * size, q0 = inMatrix / across * size;
   in += matrix * shape.inMatrix;
   out += matrix * shape.outMatrix;
 
+  // What is inside of the tile, known beforehand where all tiles are whole.
+  const int64_t columns = shape.p % size == 0 ? size : shape.p - p0,
+                rows = shape.q % size == 0 ? size : shape.q - q0;
+
+  const unsigned thread = threadIdx.x;
+  auto rowOf = [=](int i) { return int((i * transposeThreads + thread) / pieces); };
+  const int p = int(thread % pieces) * lanes;
+  static_assert(transposeThreads % pieces == 0);
+  Vec<T, lanes> values[turns]{};
+  if (Vector && columns >= size && rows >= size) {
 #pragma unroll
-  for (int i = 0; i < size * pieces / transposeThreads; ++i) {
-    const int piece = i * transposeThreads + int(threadIdx.x);
-    const int q = piece / pieces, p = piece % pieces * lanes;
-    if (q0 + q >= shape.q)
-      continue;
-    const T *from = in + (q0 + q) * shape.inRow + p0 + p;
-    Vec<T, lanes> values{};
-    if (Vector && p0 + p + lanes <= shape.p) {
-      values = read<lanes>(from);
-    } else {
+    for (int i = 0; i < turns; ++i)
+      values[i] = read<lanes>(in + (q0 + rowOf(i)) * shape.inRow + p0 + p);
+  } else {
+#pragma unroll
+    for (int i = 0; i < turns; ++i)
 #pragma unroll
       for (int lane = 0; lane < lanes; ++lane)
-        if (p0 + p + lane < shape.p)
-          values[lane] = read(from + lane);
-    }
-    store<lanes, 4>(shared + q * stride + p, values);
+        if (rowOf(i) < rows && p + lane < columns)
+          values[i][lane] = read(in + (q0 + rowOf(i)) * shape.inRow + p0 + p + lane);
+  }
+#pragma unroll
+  for (int i = 0; i < turns; ++i) {
+    const int q = rowOf(i), group = q / lanes % Shape::groups;
+    store<lanes>(shared + q * size + (p ^ group * Shape::unit), values[i]);
   }
   syncBlock();
-#pragma unroll
-  for (int i = 0; i < size * pieces / transposeThreads; ++i) {
-    const int piece = i * transposeThreads + int(threadIdx.x);
-    const int p = piece / pieces, q = piece % pieces * lanes;
-    if (p0 + p >= shape.p)
-      continue;
-    T *to = out + (p0 + p) * shape.outRow + q0 + q;
-    if (Vector && q0 + q + lanes <= shape.q) {
-      Vec<T, lanes> values;
-#pragma unroll
-      for (int lane = 0; lane < lanes; ++lane)
-        values[lane] = shared[(q + lane) * stride + p];
-      store<lanes>(to, values);
-    } else {
-#pragma unroll
-      for (int lane = 0; lane < lanes; ++lane)
-        if (q0 + q + lane < shape.q)
-          to[lane] = shared[(q + lane) * stride + p];
-    }
-  }
+  storeColumns<T, size, size, transposeThreads, Vector ? 16 : int(sizeof(T)), parts>(
+      shared, out, p0 * shape.outRow + q0, shape.outRow, rows, columns);
 }
 
 } // namespace nano

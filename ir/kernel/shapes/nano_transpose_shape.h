@@ -12,13 +12,15 @@ struct TransposeShape {
   long long inMatrix, inRow, outMatrix, outRow;
 };
 
-constexpr int transposeTile = 64, transposeThreads = 256;
+constexpr int transposeThreads = 256;
+/// Rows and columns of a tile of elements of `bytes` bytes: a row is a multiple of 128 bytes.
+NANO_BOTH constexpr int transposeTile(int bytes) { return bytes > 1 ? 64 : 128; }
 
 /// Elements of `bytes` bytes.
 NANO_BOTH constexpr TemplateLaunch transposeLaunch(const TransposeShape &s, int bytes) {
-  return {transposeThreads,
-          s.matrices * divideUp(s.p, transposeTile) * divideUp(s.q, transposeTile),
-          transposeTile * (transposeTile * bytes + 4)};
+  const int tile = transposeTile(bytes);
+  return {transposeThreads, s.matrices * divideUp(s.p, tile) * divideUp(s.q, tile),
+          tile * tile * bytes};
 }
 
 } // namespace nano
