@@ -69,8 +69,8 @@ NANO_BOTH constexpr RecurrencePlan recurrenceAlongRows(const RecurrenceShape &s)
   return p;
 }
 
-/// How blocks walk several channels: bytes of a row that a block has, and of a thread in a step;
-/// most warps of a block, and blocks of a multiprocessor.
+/// How blocks walk several channels: bytes of a row that a block has, and of a thread in a step of
+/// two operands; most warps of a block, and blocks of a multiprocessor.
 struct RecurrenceStrips {
   int bytes, stageBytes, warps, blocks;
 };
@@ -79,8 +79,9 @@ NANO_BOTH constexpr RecurrencePlan recurrenceOfStrips(const RecurrenceShape &s,
   const int accessBytes = s.vector * s.elementBytes;
   RecurrencePlan p{};
   p.own = s.vector;
-  p.stages = accessBytes < 4 ? 0 : 3;
-  p.items = int(least(16, strips.stageBytes / (s.operands * (accessBytes < 8 ? 8 : accessBytes))));
+  // With one operand steps are as long, and twice as many are on their way.
+  p.stages = accessBytes < 4 ? 0 : 6 / s.operands;
+  p.items = int(least(16, strips.stageBytes / (2 * (accessBytes < 8 ? 8 : accessBytes))));
   p.across = powerOfTwo(divideUp(s.channels, s.vector), int(least(32, strips.bytes / accessBytes)));
   p.warpsOfSequence = powerOfTwo(divideUp(s.length * p.across, 32 * p.items), strips.warps);
   p.sequencesOfBlock = 1;
