@@ -175,7 +175,7 @@ template <class F, class G, class R, int D, int W, BandOp Op, bool Matrices> str
                                             width,     Matrices,       int(sizeof(F)),
                                             transpose, int(sizeof(G)), multiprocessors};
   static constexpr int residentBlocks =
-      Matrices ? nano::bandMatrixPlan(shape, Op == BandOp::Scores).residentBlocks : 0;
+      Matrices ? nano::bandResidentBlocks(shape, Op == BandOp::Scores) : 0;
   static constexpr auto launch =
       Op == BandOp::Scores ? nano::bandScoresLaunch(shape) : nano::bandProductLaunch(shape);
 };

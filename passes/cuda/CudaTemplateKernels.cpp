@@ -534,7 +534,7 @@ private:
               {shape.tokens, shape.heads, shape.size, shape.width, transpose, onMatrices},
               isScores ? nano::bandScoresLaunch(shape) : nano::bandProductLaunch(shape));
     if (onMatrices)
-      launch.residentBlocks = nano::bandMatrixPlan(shape, isScores).residentBlocks;
+      launch.residentBlocks = nano::bandResidentBlocks(shape, isScores);
     const DenseI64ArrayAttr y = b.getDenseI64ArrayAttr(at.outs[0]);
     if (isScores)
       set(launch, kernel::BandScoresAttr::get(b.getContext(), shape.tokens, shape.heads, shape.size,

@@ -105,6 +105,80 @@ NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isSco
   return best;
 }
 
+/// Scores of f32 rows on tensor cores: each of a block's warps has 32 tokens, in two halves of 16,
+/// and holds their scores with all the keys of a part of the band. Queries and keys pass through
+/// shared memory by slices of their columns, the next one on its way meanwhile; a block makes tiles
+/// of its tokens one after the other along the tokens of a head.
+struct BandSlicesPlan {
+  int parts, width;   ///< of the band; its numbers in a part
+  int tiles;          ///< of eight keys, of a half
+  int keys;           ///< rows of keys of a block
+  int stageBytes;     ///< a slice's keys, then its queries
+  int stride;         ///< numbers from a token's scores on their way out to the next one's
+  int sharedBytes;    ///< two slices'
+  int residentBlocks; ///< of a multiprocessor
+  long long blockTiles;
+};
+constexpr int bandSliceWarps = 4, bandSliceTokens = 32 * bandSliceWarps, bandSliceColumns = 32;
+/// Most numbers of a part: the sums of its 16 tiles are half of a thread's registers.
+constexpr int bandSliceWidth = 112;
+
+NANO_BOTH constexpr BandSlicesPlan bandSlicesPlan(const BandShape &s) {
+  BandSlicesPlan p{};
+  p.parts = int(divideUp(s.width, bandSliceWidth));
+  p.width = 4 * int(divideUp(s.width, 4 * p.parts));
+  p.tiles = int(divideUp(p.width + 15, 8));
+  p.keys = bandSliceTokens - 16 + 8 * p.tiles;
+  p.stageBytes = 4 * bandSliceColumns * (p.keys + bandSliceTokens);
+  p.stride = 8 * p.tiles + 20;
+  p.sharedBytes = 2 * p.stageBytes;
+  p.residentBlocks = 2;
+  p.blockTiles = divideUp(s.heads * p.parts * divideUp(s.tokens, bandSliceTokens),
+                          p.residentBlocks * aboutProcessors);
+  return p;
+}
+
+/// Products of f32 rows on tensor cores: each of a block's warps has 32 tokens, in two halves of
+/// 16, and goes over the rows of its own window in groups of 16. These lie in a ring in shared
+/// memory, where the warps of later tokens have left those that earlier ones come to; the next
+/// step's rows and weights are on their way meanwhile. A block makes tiles of its tokens one after
+/// the other where the ring has room for the rows of the end of one and of the begin of the next.
+struct BandRowsPlan {
+  int columns, slices;        ///< of a block, in multiples of 32; blocks side by side
+  int groups;                 ///< of rows, of a half: a tile has one step more
+  int slots;                  ///< of groups, in the ring
+  int lines, stride;          ///< of a warp's weights of a step; from one line to the next
+  int ringBytes, weightBytes; ///< the weights of a step
+  int sharedBytes;            ///< the ring, then two steps' weights
+  int residentBlocks;         ///< of a multiprocessor
+  long long blockTiles;
+};
+constexpr int bandRowWarps = 4, bandRowTokens = 32 * bandRowWarps;
+/// Groups of rows that a block's warps read in a step, from that of the first on.
+constexpr int bandRowGroups = 2 * bandRowWarps - 1;
+
+NANO_BOTH constexpr BandRowsPlan bandRowsPlan(const BandShape &s) {
+  BandRowsPlan p{};
+  const int chunks = int(divideUp(s.size, 32)), tokenGroups = bandRowTokens / 16;
+  p.slices = int(divideUp(chunks, 4));
+  p.columns = 32 * int(divideUp(chunks, p.slices));
+  p.groups = int(divideUp(s.width + 15, 16));
+  p.lines = s.transpose ? 16 : 32;
+  p.stride = (s.transpose ? 32 : 16) + 16 / s.weightBytes;
+  p.weightBytes = bandRowWarps * p.lines * p.stride * s.weightBytes;
+  p.residentBlocks = 2;
+  p.blockTiles = divideUp(s.heads * p.slices * divideUp(s.tokens, bandRowTokens),
+                          p.residentBlocks * aboutProcessors);
+  const int moves = p.groups < tokenGroups ? tokenGroups - p.groups : p.groups - tokenGroups;
+  for (p.slots = bandRowGroups + (moves > 1 ? moves : 1);; p.slots = bandRowGroups + 1) {
+    p.ringBytes = 4 * 16 * p.slots * p.columns;
+    p.sharedBytes = p.ringBytes + 2 * p.weightBytes;
+    if (p.residentBlocks * (p.sharedBytes + 1024) <= bandSharedBytes + 1024)
+      return p;
+    p.blockTiles = 1;
+  }
+}
+
 /// A block's tile of results has so many, 4×4 of them a thread's.
 constexpr int bandThreads = 256, bandTile = 16 * bandThreads;
 /// Elements of the summed dimension that are in shared memory at a time.
@@ -127,6 +201,11 @@ NANO_BOTH constexpr long long bandTiles(const BandShape &s, long long columns) {
          divideUp(columns, bandColumns(columns));
 }
 NANO_BOTH constexpr TemplateLaunch bandScoresLaunch(const BandShape &s) {
+  if (s.onMatrices && s.rowBytes == 4) {
+    const BandSlicesPlan p = bandSlicesPlan(s);
+    return {32 * bandSliceWarps,
+            s.heads * p.parts * divideUp(s.tokens, bandSliceTokens * p.blockTiles), p.sharedBytes};
+  }
   if (s.onMatrices) {
     const BandMatrixPlan p = bandMatrixPlan(s, true);
     return {32 * p.warps, s.heads * divideUp(s.tokens, 16 * p.groups * p.tiles), p.sharedBytes};
@@ -136,6 +215,11 @@ NANO_BOTH constexpr TemplateLaunch bandScoresLaunch(const BandShape &s) {
           4 * bandDepth * (bandStride(rows) + bandStride(keys))};
 }
 NANO_BOTH constexpr TemplateLaunch bandProductLaunch(const BandShape &s) {
+  if (s.onMatrices && s.rowBytes == 4) {
+    const BandRowsPlan p = bandRowsPlan(s);
+    return {32 * bandRowWarps,
+            s.heads * p.slices * divideUp(s.tokens, bandRowTokens * p.blockTiles), p.sharedBytes};
+  }
   if (s.onMatrices) {
     const BandMatrixPlan p = bandMatrixPlan(s, false);
     return {32 * p.warps,
@@ -145,6 +229,13 @@ NANO_BOTH constexpr TemplateLaunch bandProductLaunch(const BandShape &s) {
   const int rows = bandTokens(s.size);
   return {bandThreads, bandTiles(s, s.size),
           4 * (bandDepth * bandStride(rows) + (rows + bandDepth) * bandColumns(s.size))};
+}
+
+/// Blocks of a multiprocessor that registers are for, on tensor cores.
+NANO_BOTH constexpr int bandResidentBlocks(const BandShape &s, bool isScores) {
+  return s.rowBytes == 2 ? bandMatrixPlan(s, isScores).residentBlocks
+         : isScores      ? bandSlicesPlan(s).residentBlocks
+                         : bandRowsPlan(s).residentBlocks;
 }
 
 } // namespace nano
