@@ -284,6 +284,8 @@ LogicalResult PlanWriter::addKernels() {
       kernel.flopsPerKey = flops.getValueAsDouble();
     if (FloatAttr flops = function.getFlopsAttr())
       kernel.flops = flops.getValueAsDouble();
+    if (std::optional<Type> type = function.getFlopsType())
+      kernel.flopsType = dtypeOf(*type);
     if (isCuda) {
       const std::optional<kernel::LaunchAttr> launch = function.getLaunch();
       if (!launch)

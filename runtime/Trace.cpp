@@ -62,13 +62,7 @@ TypeRates rateOf(const plan::Plan &plan, const Command &command, const DeviceRat
     a = matmul->aType;
     b = matmul->bType;
   } else if (const auto *launch = command.as<plan::Launch>()) {
-    const plan::Kernel &kernel = plan.kernels[launch->kernel];
-    if (!kernel.tensorMaps.empty()) {
-      a = kernel.tensorMaps.front().type;
-      b = kernel.tensorMaps.back().type;
-    } else if (kernel.flopsPerKey > 0) { // queries first
-      a = b = plan.buffers[launch->segments.front().args.front().buffer].type;
-    }
+    a = b = plan.kernels[launch->kernel].flopsType;
   }
   if (plan::isFloat8(a) && plan::isFloat8(b))
     return {rates.f8Flops, rates.f8Joules};

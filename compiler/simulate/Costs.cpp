@@ -5,6 +5,7 @@
 
 #include "base/InputFile.h"
 #include "ir/machine/JsonFile.h"
+#include "runtime/plan/Limits.h"
 #include "runtime/plan/Operands.h"
 #include "runtime/plan/Overload.h"
 #include "llvm/Support/JSON.h"
@@ -139,8 +140,7 @@ Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
       return taking(machine.command(), machine.product(matmul->m, matmul->n, matmul->k,
                                                        matmul->batch, typeOf(*matmul), work.bytes));
     if (const auto *launch = command.as<plan::Launch>(); launch && work.flops > 0) {
-      const std::vector<plan::TensorMap> &factors = plan.kernels[launch->kernel].tensorMaps;
-      const bool isF8 = !factors.empty() && plan::sizeOf(factors.front().type) == 1;
+      const bool isF8 = plan::isFloat8(plan.kernels[launch->kernel].flopsType);
       return taking(machine.command(), machine.kernel(work.bytes, work.flops,
                                                       isF8 ? machine::Arithmetic::ProductF8
                                                            : machine::Arithmetic::Product));

@@ -294,6 +294,10 @@ LogicalResult FuncOp::verify() {
   for (FloatAttr flops : {getFlopsAttr(), getFlopsPerKeyAttr()})
     if (flops && !(flops.getValueAsDouble() >= 0))
       return emitOpError("has a number of operations below 0");
+  if (std::optional<Type> type = getFlopsType())
+    if (!isa<Float32Type, BFloat16Type, Float8E4M3FNType, Float8E5M2Type>(*type))
+      return emitOpError("has operations of ") << *type << "; their rates are those of f32, bf16 "
+                                               << "and 8-bit types";
   if (getTensorMaps())
     for (auto map : getTensorMaps()->getAsRange<TensorMapAttr>())
       if (failed(verifyTensorMap(*this, map)))

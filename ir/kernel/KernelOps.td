@@ -17,11 +17,11 @@ def Kernel_FuncOp : Kernel_Op<"func", [AutomaticAllocationScope, FunctionOpInter
     `iterations` is the number of iterations of a launch that does not state its own; `grain` the fewest that are worth giving to one thread of a CPU;
     `launch` how it is launched on a GPU; `tensor_maps` the matrices that it loads in boxes. Instead of a body of its own it may have a template of the device library, which
     `instantiates` names with its parameters: then the body is empty. `flops` are the floating-point operations of an iteration that computes products, `flops_per_key` those of one
-    of attention for each key that its queries see on average: how many those are, the data decide. `summary` is for readers. A kernel without a body is declared
-    alone: it can be scheduled.
+    of attention for each key that its queries see on average: how many those are, the data decide. `flops_type` is the type whose rate of operations they run at, f32 unless it is there.
+    `summary` is for readers. A kernel without a body is declared alone: it can be scheduled.
 
     Errors: an argument without an access, or an access without an argument; arguments behind the buffers that are not scratch memory, begin and end; a result; a negative number of iterations
-    or operations; a grain below 1; a tensor map that does not fit its buffer (`#kernel.tensor_map`).
+    or operations; operations of another type than f32, bf16 and the 8-bit ones; a grain below 1; a tensor map that does not fit its buffer (`#kernel.tensor_map`).
 
     ```mlir
     module @kernels {
@@ -45,7 +45,8 @@ def Kernel_FuncOp : Kernel_Op<"func", [AutomaticAllocationScope, FunctionOpInter
                        OptionalAttr<I64Attr>:$iterations, DefaultValuedAttr<I64Attr, "1">:$grain, OptionalAttr<Kernel_LaunchAttr>:$launch,
                        OptionalAttr<Kernel_TemplateInterface>:$instantiates,
                        OptionalAttr<TypedArrayAttrBase<Kernel_TensorMapAttr, "matrices that are loaded in boxes">>:$tensor_maps,
-                       OptionalAttr<F64Attr>:$flops, OptionalAttr<F64Attr>:$flops_per_key, OptionalAttr<StrAttr>:$summary,
+                       OptionalAttr<F64Attr>:$flops, OptionalAttr<F64Attr>:$flops_per_key,
+                       OptionalAttr<TypeAttr>:$flops_type, OptionalAttr<StrAttr>:$summary,
                        OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
   let regions = (region AnyRegion:$body);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::FunctionType":$type, "::llvm::ArrayRef<::nano::kernel::ParameterAttr>":$parameters)>];

@@ -152,6 +152,7 @@ LogicalResult AttentionGradEmitter::emit() {
 
   t.frame.iterations = (t.heads + t.heads / t.sharing) * blocks;
   // Queries' blocks: scores, dp, dq. Keys': scores, dp, dk, dv.
+  t.frame.function.setFlopsType(op.getQ().getType().getElementType());
   t.frame.function.setFlopsPerKeyAttr(kernel::flopsPerKey(
       op.getQ().getType(), 4 * t.keySize + 3 * t.valueSize, t.frame.iterations));
   t.loop(t.frame.begin, t.frame.end, 1, [&](Value iteration) { emitBlock(iteration); });

@@ -82,6 +82,7 @@ LogicalResult AttentionEmitter::emit() {
 
   t.frame.iterations = t.heads * queryBlocks;
   // Scores; their weights times the values.
+  t.frame.function.setFlopsType(op.getQ().getType().getElementType());
   t.frame.function.setFlopsPerKeyAttr(
       kernel::flopsPerKey(op.getQ().getType(), t.keySize + t.valueSize, t.frame.iterations));
   t.loop(t.frame.begin, t.frame.end, 1, [&](Value iteration) { emitBlock(iteration); });

@@ -323,6 +323,7 @@ private:
                            : isGrad         ? (isSplit ? 5 : 4)
                                             : 1,
                   ofValues = isGrad ? 3 : 1;
+    launch.flopsType = op.getQ().getType().getElementType();
     launch.flopsPerKey = kernel::flopsPerKey(cast<RankedTensorType>(op.getQ().getType()),
                                              ofKeys * shape.headSize + ofValues * shape.valueSize,
                                              launch.iterations);
@@ -544,6 +545,7 @@ private:
       set(launch, kernel::BandProductAttr::get(b.getContext(), shape.tokens, shape.heads,
                                                shape.size, shape.width, multiprocessors, transpose,
                                                onMatrices, at.ins[0], at.ins[1], y));
+    launch.flopsType = type.getElementType();
     launch.flops =
         b.getF64FloatAttr(2.0 * double(shape.tokens) * double(shape.heads) * double(shape.size) *
                           double(shape.width) / double(launch.iterations));
@@ -674,6 +676,7 @@ private:
     for (unsigned i = 1; i <= ops.size(); ++i)
       launch.tensorMaps.push_back(map(i, Tiles::bBox(shape.transposeB, shape.elementBytes)));
     launch.cluster = Tiles::clusterBlocks;
+    launch.flopsType = getElementTypeOrSelf(op.a.getType());
     launch.flops =
         b.getF64FloatAttr(2.0 * double(ops.size()) * double(shape.rows) * double(shape.columns) *
                           double(shape.inner) / double(sizes.blocks));

@@ -28,6 +28,7 @@ struct TemplateCall {
   std::optional<int64_t> grain, blockIterations, cluster, residentBlocks;
   bool sharesExponentials = false; ///< of an epilogue that only adds up what it computes
   mlir::FloatAttr flops, flopsPerKey;
+  mlir::Type flopsType;                                ///< where operations count
   llvm::SmallVector<kernel::TensorMapAttr> tensorMaps; ///< of a product's factors
   mlir::Region *score = nullptr, *scoreGrad = nullptr;
   mlir::Block *epilogue = nullptr; ///< the task's body, which begins with a product

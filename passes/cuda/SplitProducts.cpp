@@ -221,6 +221,7 @@ TemplateCall callOf(ArrayRef<step::MatmulOp> group, int64_t multiprocessors) {
   }
   for (step::MatmulOp op : group)
     c.push_back(position(op.getC()));
+  call.flopsType = b.getBF16Type();
   call.flops = b.getF64FloatAttr(2.0 * elements * products.inner / double(launch.blocks));
   const bool adds = bool(first.getD());
   const int64_t counts = int64_t(call.operands.size());

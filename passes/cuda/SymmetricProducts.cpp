@@ -135,6 +135,7 @@ TemplateCall callOf(step::MatmulOp op, const SymmetricShape &shape, int64_t mult
                                                          nano::MatmulTiles::rowBytes));
   // Of the elements on and below the diagonal.
   const double elements = double(shape.matrices * shape.size) * double(shape.size + 1) / 2;
+  call.flopsType = b.getBF16Type();
   call.flops = b.getF64FloatAttr(2.0 * elements * double(shape.inner) / double(launch.blocks));
   const auto d = op.getD() ? std::optional<int64_t>(1) : std::optional<int64_t>();
   const kernel::TemplateAttrInterface instance = kernel::SymmetricAttr::get(

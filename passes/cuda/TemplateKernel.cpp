@@ -146,6 +146,8 @@ FailureOr<kernel::FuncOp> templateFunction(Operation *command, const TemplateCal
     function.setFlopsAttr(launch.flops);
   if (launch.flopsPerKey)
     function.setFlopsPerKeyAttr(launch.flopsPerKey);
+  if (launch.flopsType)
+    function.setFlopsType(launch.flopsType);
   if (!launch.tensorMaps.empty())
     function.setTensorMapsAttr(
         b.getArrayAttr(SmallVector<Attribute>(launch.tensorMaps.begin(), launch.tensorMaps.end())));

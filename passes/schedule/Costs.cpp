@@ -82,15 +82,6 @@ double Costs::memoryShare(StepCommandOpInterface command, double seconds,
   return moving <= 0 ? 0 : moving > 0.9 * seconds ? 1 : moving / seconds;
 }
 
-/// True for a product whose factors, which have the kernel's tensor maps, are of 8 bits.
-static bool hasF8Factors(kernel::FuncOp kernel) {
-  const std::optional<ArrayAttr> maps = kernel.getTensorMaps();
-  if (!maps || maps->empty())
-    return false;
-  const int64_t factor = cast<kernel::TensorMapAttr>((*maps)[0]).getBuffer();
-  return elementBytes(kernel.getBufferType(factor).getElementType()) == 1;
-}
-
 double Costs::estimate(StepCommandOpInterface command, const KernelTable &kernels) const {
   if (isCollective(command))
     return collective(command);
@@ -105,9 +96,10 @@ double Costs::estimate(StepCommandOpInterface command, const KernelTable &kernel
     double flops = 0;
     for (int64_t iterations : launch.getIterations().value_or(ArrayRef<int64_t>()))
       flops += own.getValueAsDouble() * double(iterations);
+    const std::optional<Type> type = kernel.getFlopsType();
+    const bool isF8 = type && elementBytes(*type) == 1;
     return machine.kernel(bytes, flops,
-                          hasF8Factors(kernel) ? machine::Arithmetic::ProductF8
-                                               : machine::Arithmetic::Product);
+                          isF8 ? machine::Arithmetic::ProductF8 : machine::Arithmetic::Product);
   }
   FloatAttr flopsPerKey = kernel ? kernel.getFlopsPerKeyAttr() : FloatAttr();
   auto queries = launch.getBuffers().empty()

@@ -60,6 +60,7 @@ struct Kernel {
   double flops = 0;       ///< floating-point operations of one iteration; 0 where none count
   double flopsPerKey = 0; ///< attention: floating-point operations of one iteration for each key
                           ///< that its queries see on average; what that is, the data decide
+  DType flopsType = DType::F32;      ///< whose rate of operations they run at
   std::vector<Location> locations;   ///< model lines of the fused ops
   std::string source;                ///< CUDA: name of the one of Plan::sources that defines it
   uint32_t threads = 0;              ///< CUDA: threads in a block, a multiple of 32
@@ -92,7 +93,7 @@ struct Kernel {
     return std::tuple(
         field("name", &S::name), field("summary", &S::summary), field("scratch", &S::scratchBytes),
         optional("flops", &S::flops), optional("flopsPerKey", &S::flopsPerKey),
-        list("at", &S::locations),
+        since(13, field("flopsType", &S::flopsType)), list("at", &S::locations),
         together(field("source", &S::source), field("block", &S::threads, &S::iterationsPerBlock,
                                                     &S::sharedBytes, &S::maxSegments)),
         optional("cluster", &S::clusterBlocks), optional("maps", &S::tensorMaps),

@@ -257,6 +257,8 @@ void Describer::kernels() {
       text += ", " + number(kernel.flops) + " operations an iteration";
     if (kernel.flopsPerKey != 0)
       text += ", " + number(kernel.flopsPerKey) + " operations an iteration and key";
+    if (kernel.flopsType != DType::F32)
+      text += std::string(" of ") + nameOf(kernel.flopsType);
     if (kernel.scratchBytes)
       text += ", scratch " + size(kernel.scratchBytes);
     if (!kernel.source.empty())
@@ -269,8 +271,8 @@ void Describer::kernels() {
       text += ", clusters of " + std::to_string(kernel.clusterBlocks) + " blocks";
     for (const TensorMap &map : kernel.tensorMaps)
       text += ", operand " + std::to_string(map.argument) + " as " + describe(map);
-    text += otherFields(kernel, {"name", "summary", "flops", "flopsPerKey", "scratch", "source",
-                                 "block", "cluster", "maps", "at"});
+    text += otherFields(kernel, {"name", "summary", "flops", "flopsPerKey", "flopsType", "scratch",
+                                 "source", "block", "cluster", "maps", "at"});
     for (const Location &location : kernel.locations)
       text += place(location);
     line(text);

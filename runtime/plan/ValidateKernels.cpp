@@ -24,6 +24,7 @@ void Validator::check(const Kernel &kernel) const {
   for (double operations : {kernel.flops, kernel.flopsPerKey})
     require(std::isfinite(operations) && operations >= 0,
             "its number of operations is not finite, or negative");
+  require(!isInteger(kernel.flopsType), "its operations are of integers, whose rate is not known");
   require(kernel.scratchBytes <= mostScratchBytes, "it needs more scratch memory than 1 TiB");
   require(!targetOf(plan.target).hasNativeCode ||
               (kernel.clusterBlocks == 1 && kernel.tensorMaps.empty()),

@@ -51,6 +51,11 @@ kernel.func @k(memref<0xi8>, index, index) attributes {flops = -1.0 : f64}
 
 // -----
 
+// expected-error @below {{has operations of 'i32'; their rates are those of f32, bf16 and 8-bit types}}
+kernel.func @k(memref<0xi8>, index, index) attributes {flops = 1.0 : f64, flops_type = i32}
+
+// -----
+
 // expected-error @below {{an alignment of 12 bytes is no power of two}}
 kernel.func @k(read memref<8xf32> aligned 12, memref<0xi8>, index, index)
 

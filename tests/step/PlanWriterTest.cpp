@@ -72,7 +72,7 @@ const char *const programs = R"mlir(
   step.input @generate.logits : memref<4x6xf32> {output}
   module @kernels {
     kernel.func @scale(read memref<?xf32>, read_write memref<?xf32>, memref<64xi8>, index, index)
-      attributes {grain = 16 : i64, summary = "mul", flops_per_key = 2.5 : f64, flops = 3.5 : f64,
+      attributes {grain = 16 : i64, summary = "mul", flops_per_key = 2.5 : f64, flops = 3.5 : f64, flops_type = bf16,
                   launch = #kernel.launch<threads = 32>}
   }
   step.program @first attributes {role = "first"} {
@@ -216,6 +216,7 @@ TEST_F(PlanWriterTest, wholePlan) {
   EXPECT_EQ(plan.kernels[0].scratchBytes, 64u);
   EXPECT_EQ(plan.kernels[0].flopsPerKey, 2.5);
   EXPECT_EQ(plan.kernels[0].flops, 3.5);
+  EXPECT_EQ(plan.kernels[0].flopsType, nano::plan::DType::BF16);
   // Of 32 iterations as of 64: no further than the operands of either.
   const std::vector<nano::plan::Kernel::Reach> reaches{{7, {4, 4}}, {64, {4, 256}}};
   EXPECT_EQ(plan.kernels[0].reaches, reaches);

@@ -234,7 +234,7 @@ step.program @scatter_transposed {
 // IR:         step.launch @matmul_mul_add_cast_{{.*}}(%{{.*}}) {iterations = array<i64: 132>}
 // IR:       func.func private @matmul_mul_add_cast_{{.*}}.epilogue(%{{.*}}: vector<8xbf16>, %{{.*}}: vector<8xbf16>, %{{.*}}: vector<8xf32>, %{{.*}}: f32) -> (vector<8xf32>, vector<8xbf16>)
 // IR:       kernel.func @matmul_mul_add_cast_
-// IR-SAME:    flops = {{[^ ]+}} : f64
+// IR-SAME:    flops = {{[^ ]+}} : f64, flops_type = bf16,
 // IR-SAME:    instantiates = #kernel.product<rows = 49152, columns = 3072, inner = 768, transpose_a = false, transpose_b = false, blocks = 132, a = 0, b = 1, scales = [], others = [2, 3, 4],
 // IR-SAME:      results = [array<i64: 5>, array<i64: 2>], added = [], epilogue = @matmul_mul_add_cast_{{.*}}.epilogue>
 // IR-SAME:    launch = #kernel.launch<threads = {{[0-9]+}}, cluster = 2>

@@ -129,7 +129,7 @@ TEST(Costs, ProductsOfGeneratedKernels) {
   plan::Plan plan = launchOfFive();
   plan.kernels[0].flops = 3200; // of one of five iterations
   EXPECT_DOUBLE_EQ(costOf(plan).seconds, 5 * 3200 / (200 * machine::generatedProductShare));
-  plan.kernels[0].tensorMaps = {{0, DType::F8E4M3FN}, {0, DType::F8E4M3FN}};
+  plan.kernels[0].flopsType = DType::F8E4M3FN;
   EXPECT_DOUBLE_EQ(costOf(plan).seconds, 5 * 3200 / (400 * machine::generatedProductShare));
   plan.kernels[0].flops = 1; // the bytes take longer
   EXPECT_DOUBLE_EQ(costOf(plan).seconds, 2);

@@ -334,6 +334,8 @@ TEST_F(PlanFile, HashIsStable) {
   training.reports = {};
   plan.interchange = {};
   plan.unproven = {};
+  for (Kernel &kernel : plan.kernels)
+    kernel.flopsType = DType::F32;
   const std::string file = container(commonText(std::span(&plan, 1)), plan.code, plan.source,
                                      {variantText(plan)}, /*version=*/11, plan.data);
   const XXH128_hash_t hash = XXH3_128bits(file.data(), file.size());
@@ -367,7 +369,7 @@ TEST_F(PlanFile, RefusesWhatIsNoPlan) {
 }
 
 TEST_F(PlanFile, RefusesANewerVersion) {
-  expectBad(parse(container("{}", "", "", {""}, 13), "n.plan"), "n.plan", "format version 13");
+  expectBad(parse(container("{}", "", "", {""}, 14), "n.plan"), "n.plan", "format version 14");
   expectBad(parse(container("{}", "", "", {""}, 8), "n.plan"), "n.plan", "old format version 8");
   expectBad(parse(container("{}", "", "", {""}, 0), "n.plan"), "n.plan", "header");
   expectBad(parse(container("{}", "", "", {}), "n.plan"), "n.plan", "header");
@@ -505,7 +507,7 @@ TEST_F(PlanFile, DescribesItself) {
         part,
         "  parameter skip_weights  f32[3] in skip_weights = 3 values",
         "  lr.adam  f32 = 0.6 * select(step < 100, 1, -0.25)\n",
-        "  add_scaled: mul, add, 2.5e+09 operations an iteration and key, scratch 4.0 KiB",
+        "  add_scaled: mul, add, 2.5e+09 operations an iteration and key of bf16, scratch 4.0 KiB",
         "  test.cpp:20  other.cpp:3\n",
         "program first: 15 commands, 2 streams, 3 events\n",
         "  @0 launch add_scaled [100 by 8](in x+64, in scalars, inout y+128) [50 by 1](in x+1024",

@@ -456,6 +456,8 @@ TEST(PlanRules, EachOfDeviceCodeIsChecked) {
        [](Plan &p) { p.kernels[1].flops = std::numeric_limits<double>::infinity(); }},
       {"kernel 'add_scaled': its number of operations is not finite, or negative",
        [](Plan &p) { p.kernels[0].flopsPerKey = -1; }},
+      {"kernel 'add_scaled': its operations are of integers, whose rate is not known",
+       [](Plan &p) { p.kernels[0].flopsType = DType::I32; }},
       {"kernel 'add_scaled.scratch': the native code does not define it",
        [](Plan &p) { p.kernels[0].name = "add_scaled.scratch"; }},
       {"kernel 'own_scratch': it has 1023 bytes of scratch memory and uses 1024",

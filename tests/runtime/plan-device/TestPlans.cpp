@@ -174,6 +174,7 @@ Plan fullPlan() {
   uint32_t halve = builder.kernel("halve");
   plan.kernels[addScaled].summary = "mul, add";
   plan.kernels[addScaled].flopsPerKey = 2.5e9;
+  plan.kernels[addScaled].flopsType = DType::BF16;
   plan.kernels[halve].flops = 1.5e6;
   plan.kernels[addScaled].locations = {{"test.cpp", 20}, {"other.cpp", 3}};
 

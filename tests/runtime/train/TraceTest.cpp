@@ -73,7 +73,7 @@ TEST_F(TraceTest, CountsWhatAttentionsQueriesSee) {
   kernel.flopsPerKey = 100;
   kernel.indices = {{1, 0}, {2, 0}};
   kernel.reaches = {{1, {64, 16, 16}}, {3, {192, 40, 40}}};
-  plan.buffers = {{"q", 0, 192, DType::BF16, {}, {}}};
+  kernel.flopsType = DType::BF16;
   plan::Launch launch;
   launch.segments = {{{{0, 0}, {0, 256}, {0, 512}}, 1, 1}, {{{0, 0}, {0, 768}, {0, 1024}}, 2, 1}};
   const std::vector<plan::KeyRanges> ranges = plan::keyRangesOf(plan, launch);
@@ -88,7 +88,7 @@ TEST_F(TraceTest, CountsWhatAttentionsQueriesSee) {
   EXPECT_EQ(plan::attentionFlops(plan, launch, {1.5, 4}), 100 * (1.5 + 2 * 4));
   const plan::Command command = {launch};
   const CommandSpan span{&command, 0, 0, 4e7};
-  EXPECT_DOUBLE_EQ(floorOf(plan, span, rates), 40e-6); // at the rate of the queries' type
+  EXPECT_DOUBLE_EQ(floorOf(plan, span, rates), 40e-6);
   rates.bf16Joules = 1e-12;
   EXPECT_DOUBLE_EQ(floorJoulesOf(plan, span, rates), 40e-6);
   kernel.flopsPerKey = 0;
@@ -101,7 +101,7 @@ TEST_F(TraceTest, CountsOperationsOfKernels) {
   EXPECT_DOUBLE_EQ(floorOf(plan, spans[0], rates), 10e-6); // f32, whose rate is not known
   rates.f32Flops = 1e11;
   EXPECT_DOUBLE_EQ(floorOf(plan, spans[0], rates), 200e-6);
-  plan.kernels[0].tensorMaps.resize(2); // of bf16
+  plan.kernels[0].flopsType = DType::BF16;
   EXPECT_DOUBLE_EQ(floorOf(plan, spans[0], rates), 20e-6);
 }
 
