@@ -14,6 +14,8 @@ NANO_MODEL {
   const auto group = adam("all", {.lr = 0.001, .beta1 = 0.9});
   const Tensor embed = param("embed", {V, D}, f32, normal(0, 1), group);
   const Tensor w = param("w", {D, D}, f32, normal(0, 0.036), group);
+  const Tensor narrow = param("narrow", {D * 7 / 8, D}, f32, normal(0, 0.036), group);
+  const Tensor wide = param("wide", {D, D * 7 / 8}, f32, normal(0, 0.036), group);
   auto loss = [&](Tensor tokens, Tensor targets) {
     const int64_t H = 12;
     Tensor x = cast(embed[tokens], dtype);
@@ -49,6 +51,28 @@ NANO_MODEL {
     then(x);
     then(cumsum(0.01 * x));                             // cumsum along the tokens
     then(cumprod(1.0 + 0.001 * tanh(x), {.axis = -1})); // cumprod along the columns
+    const Tensor decay = sigmoid(x);
+    then(x);
+    then(recurrence(decay, x));               // recurrence along the tokens
+    then(recurrence(decay, x, {.axis = -1})); // recurrence along the columns
+    // Six heads, and as many numbers a head in a band as of an eighth fewer columns.
+    const int64_t heads = 6, W = D / heads * 7 / 8;
+    auto rowsOf = [&](const Tensor &y) { return reshape(y, {T, heads, D / heads}); };
+    auto bandOf = [&](const Tensor &y) { return reshape(linear(y, narrow), {T, heads, W}); };
+    auto thenBand = [&](const Tensor &s) {
+      x = linear(cast(reshape(s, {T, heads * W}), dtype), wide);
+    };
+    const Tensor k = rowsOf(x);
+    then(x);
+    const Tensor s = bandScores(rowsOf(x), k, W); // scores along a band
+    thenBand(s);
+    const Tensor v = rowsOf(x);
+    const Tensor p = bandOf(x);
+    const Tensor y = bandProduct(p, v); // products along a band
+    then(reshape(y, {T, D}));
+    const Tensor p32 = cast(bandOf(x), f32);
+    const Tensor z = bandProduct(p32, v); // products along a band, f32 weights
+    then(reshape(z, {T, D}));
     const Tensor logits = cast(linear(x, embed), f32);
     return crossEntropy(logits, targets);
   };
