@@ -76,7 +76,8 @@ NANO_DEVICE void multiplySplit(float (&sums)[tiles][4], int first, const SplitLe
 /// A part of the scores of a block's tokens.
 template <class S> class SplitScores {
 public:
-  static constexpr BandShape shape = {S::tokens, S::heads, S::size, S::width, true, 4, false, 4};
+  static constexpr BandShape shape = {S::tokens, S::heads, S::size, S::width,          true,
+                                      4,         false,    4,       S::multiprocessors};
   static constexpr BandSlicesPlan plan = bandSlicesPlan(shape);
   static constexpr int threads = 32 * bandSliceWarps,
                        slices = int(divideUp(S::size, bandSliceColumns));
@@ -276,8 +277,9 @@ NANO_DEVICE void scoresBySplitting(long long iteration, const BandOperands<S, yC
 template <class S> class SplitProducts {
 public:
   using T = typename S::First;
-  static constexpr BandShape shape = {S::tokens, S::heads,       S::size,      S::width,
-                                      true,      int(sizeof(T)), S::transpose, 4};
+  static constexpr BandShape shape = {S::tokens,    S::heads, S::size,
+                                      S::width,     true,     int(sizeof(T)),
+                                      S::transpose, 4,        S::multiprocessors};
   static constexpr BandRowsPlan plan = bandRowsPlan(shape);
   static constexpr int threads = 32 * bandRowWarps, columns = plan.columns;
 

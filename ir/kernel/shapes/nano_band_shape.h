@@ -134,7 +134,7 @@ NANO_BOTH constexpr BandSlicesPlan bandSlicesPlan(const BandShape &s) {
   p.sharedBytes = 2 * p.stageBytes;
   p.residentBlocks = 2;
   p.blockTiles = divideUp(s.heads * p.parts * divideUp(s.tokens, bandSliceTokens),
-                          p.residentBlocks * aboutProcessors);
+                          (long long)s.multiprocessors * p.residentBlocks);
   return p;
 }
 
@@ -168,7 +168,7 @@ NANO_BOTH constexpr BandRowsPlan bandRowsPlan(const BandShape &s) {
   p.weightBytes = bandRowWarps * p.lines * p.stride * s.weightBytes;
   p.residentBlocks = 2;
   p.blockTiles = divideUp(s.heads * p.slices * divideUp(s.tokens, bandRowTokens),
-                          p.residentBlocks * aboutProcessors);
+                          (long long)s.multiprocessors * p.residentBlocks);
   const int moves = p.groups < tokenGroups ? tokenGroups - p.groups : p.groups - tokenGroups;
   for (p.slots = bandRowGroups + (moves > 1 ? moves : 1);; p.slots = bandRowGroups + 1) {
     p.ringBytes = 4 * 16 * p.slots * p.columns;

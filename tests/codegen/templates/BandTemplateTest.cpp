@@ -131,6 +131,7 @@ private:
                        "Result = float;\n  static constexpr int tokens = ") +
            std::to_string(problem.tokens) + ", heads = " + std::to_string(H) +
            ", size = " + std::to_string(D) + ", width = " + std::to_string(W) +
+           ", multiprocessors = " + std::to_string(shape.multiprocessors) +
            ";\n  static constexpr bool transpose = " +
            (problem.op == Op::Transposed ? "true" : "false") + ", onMatrices = true;\n};\n" +
            R"(extern "C" __global__ void __launch_bounds__(128, 2)
