@@ -8,43 +8,34 @@
 #include "ir/graph/GradientSums.h"
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/ReduceOps.h"
-#include "ir/graph/RowFunctionOps.h"
-#include "ir/graph/Sequence.h"
 #include "ir/graph/TableOps.h"
 #include "ir/kernel/shapes/nano_attention_launch.h"
-#include "ir/kernel/shapes/nano_band_shape.h"
 #include "ir/kernel/shapes/nano_exp_matmul_shape.h"
 #include "ir/kernel/shapes/nano_matmul_shape.h"
-#include "ir/kernel/shapes/nano_recurrence_shape.h"
 #include "ir/kernel/shapes/nano_scatter_shape.h"
 #include "ir/kernel/shapes/nano_transpose_shape.h"
 #include "passes/DetailRemark.h"
 #include "passes/cuda/AttentionMaps.h"
 #include "passes/cuda/CudaTransposes.h"
+#include "passes/cuda/TaskTemplate.h"
 #include "passes/cuda/TemplateFunctions.h"
-
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
 namespace nano::kernels {
 
 namespace {
-/// Dynamic shared memory that a block can have.
-constexpr int64_t maxSharedBytes = 227 * 1024;
-constexpr int64_t scanThreads = 1024;
 static_assert(nano::partialSumColumns == nano::MatmulTiles::sumColumns);
 static_assert(nano::partialSumRows == nano::MatmulTiles::sumRows);
 static_assert(nano::partialMaxColumns == nano::MatmulTiles::partColumns);
 static_assert(nano::gradientSumTokens == nano::attentionSumRows);
 
-/// The task's operands as arguments of launches.
-class Templates {
+class Templates : TaskTemplate {
 public:
   Templates(step::TaskOp task, OpBuilder &program, int64_t multiprocessors, RowsOfQueries rows,
             bool candidates)
-      : task(task), program(program), multiprocessors(multiprocessors), rows(rows),
-        candidates(candidates), b(task.getContext()), body(task.getBody().front()) {}
+      : TaskTemplate(task, program, multiprocessors), rows(rows), candidates(candidates),
+        body(task.getBody().front()) {}
 
   /// None where no template takes the task.
   FailureOr<std::vector<TemplateCall>> launches() {
@@ -76,75 +67,9 @@ private:
       return this->attention(grad, grad.getQ(), grad.getScale());
     if (auto scatter = dyn_cast<graph::ScatterAddOp>(op))
       return this->scatter(scatter);
-    if (auto recurrence = dyn_cast<graph::RecurrenceOp>(op))
-      return this->recurrence(recurrence);
-    if (auto scores = dyn_cast<graph::BandScoresOp>(op))
-      return band(op, scores.getQ(), scores.getResult(), /*transpose=*/false);
-    if (auto product = dyn_cast<graph::BandProductOp>(op))
-      return band(op, product.getV(), product.getP(), product.getTranspose());
     if (auto product = dyn_cast<graph::ExpMatmulOp>(op))
       return exponentials(product);
-    if (auto scan = dyn_cast<graph::ScanOp>(op))
-      return this->scan(scan);
-    if (auto order = dyn_cast<graph::ArgsortOp>(op))
-      return argsort(order);
-    if (auto projection = dyn_cast<graph::SparsemaxOp>(op))
-      return sparsemax(projection);
-    return std::vector<TemplateCall>{};
-  }
-
-  /// The memref that stands for an operand of the op.
-  Value memrefOf(Value operand) {
-    return task.getIns()[cast<BlockArgument>(operand).getArgNumber()];
-  }
-  /// Memory of the launch's own.
-  Value buffer(StringRef name, int64_t elements, Type type) {
-    return step::BufferOp::create(program, task.getLoc(), MemRefType::get({elements}, type),
-                                  b.getStringAttr(name), IntegerAttr());
-  }
-
-  /// Positions among a launch's operands.
-  struct Bound {
-    SmallVector<int64_t> ins;
-    SmallVector<SmallVector<int64_t>> outs;
-  };
-
-  /// The launch's operands from the op's, and which is which.
-  Bound bind(TemplateCall &launch, ArrayRef<Value> ins, ArrayRef<SmallVector<Value>> outs) {
-    llvm::SetVector<Value> operands;
-    auto position = [&](Value memref) -> int64_t {
-      operands.insert(memref);
-      return llvm::find(operands, memref) - operands.begin();
-    };
-    Bound bound;
-    for (Value in : ins)
-      bound.ins.push_back(position(in));
-    for (ArrayRef<Value> places : outs)
-      bound.outs.push_back(llvm::map_to_vector(places, position));
-    launch.operands = operands.takeVector();
-    identify(launch.identity, "operands", b.getDenseI64ArrayAttr(bound.ins));
-    identify(launch.identity, "results", list(bound.outs));
-    return bound;
-  }
-  ArrayAttr list(ArrayRef<SmallVector<int64_t>> results) {
-    return b.getArrayAttr(llvm::map_to_vector(results, [&](const SmallVector<int64_t> &places) {
-      return Attribute(b.getDenseI64ArrayAttr(places));
-    }));
-  }
-
-  void setLaunch(TemplateCall &launch, StringRef name, ArrayRef<int64_t> shape,
-                 const nano::TemplateLaunch &sizes) {
-    launch.stem = name.str();
-    identify(launch.identity, "template", b.getStringAttr(name));
-    identify(launch.identity, "shape", b.getDenseI64ArrayAttr(shape));
-    launch.threads = sizes.threads;
-    launch.iterations = sizes.iterations;
-    launch.sharedBytes = sizes.sharedBytes;
-  }
-
-  /// Of a template that calls no functions.
-  static void set(TemplateCall &launch, kernel::TemplateAttrInterface instance) {
-    launch.instance = [=](const TemplateFunctions &) { return instance; };
+    return sequenceCalls(op, task, program, multiprocessors);
   }
 
   template <typename Op>
@@ -427,131 +352,6 @@ private:
     return std::vector<TemplateCall>{launch};
   }
 
-  FailureOr<std::vector<TemplateCall>> scan(graph::ScanOp op) {
-    TemplateCall launch;
-    const Bound at = bind(launch, {memrefOf(op.getX())}, {memrefsOf(task, op.getResult())});
-    const int64_t size = op.getX().getType().getDimSize(0);
-    const bool maximum = op.getCombiner() == graph::Combiner::max;
-    setLaunch(launch, "scan", {size}, {int(scanThreads), 1, 4 * int(scanThreads / 32)});
-    set(launch, kernel::ScanAttr::get(b.getContext(), size, maximum, at.ins[0],
-                                      b.getDenseI64ArrayAttr(at.outs[0])));
-    identify(launch.identity, "maximum", b.getBoolAttr(maximum));
-    return std::vector<TemplateCall>{launch};
-  }
-
-  FailureOr<std::vector<TemplateCall>> argsort(graph::ArgsortOp op) {
-    TemplateCall launch;
-    const Bound at = bind(launch, {memrefOf(op.getX())}, {memrefsOf(task, op.getResult())});
-    const ArrayRef<int64_t> shape = op.getX().getType().getShape();
-    // A thread a pair of columns.
-    const int64_t threads =
-        std::clamp<int64_t>(int64_t(llvm::PowerOf2Ceil(uint64_t(shape[1]))) / 2, 32, 1024);
-    const int64_t bytes = 8 * shape[1];
-    const bool isShared = bytes <= maxSharedBytes;
-    setLaunch(launch, "argsort", shape, {int(threads), shape[0], isShared ? int(bytes) : 0});
-    set(launch, kernel::ArgsortAttr::get(b.getContext(), shape[0], shape[1], isShared, at.ins[0],
-                                         b.getDenseI64ArrayAttr(at.outs[0])));
-    return std::vector<TemplateCall>{launch};
-  }
-
-  FailureOr<std::vector<TemplateCall>> sparsemax(graph::SparsemaxOp op) {
-    TemplateCall launch;
-    SmallVector<Value> all = memrefsOf(task, op.getResult());
-    const Value x = memrefOf(op.getX());
-    const Bound at = bind(launch, {x}, {all});
-    all.push_back(x);
-    const ArrayRef<int64_t> shape = op.getX().getType().getShape();
-    const int64_t vector = commonVector(all, 1);
-    // Two vectors a thread, or more where a row has more than a block takes.
-    const int64_t threads =
-        std::clamp<int64_t>(int64_t(llvm::PowerOf2Ceil(uint64_t(shape[1] / vector))) / 2, 32, 1024);
-    setLaunch(launch, "sparsemax", {shape[0], shape[1], vector}, {int(threads), shape[0], 4 * 128});
-    set(launch, kernel::SparsemaxAttr::get(b.getContext(), shape[0], shape[1], vector, at.ins[0],
-                                           b.getDenseI64ArrayAttr(at.outs[0])));
-    return std::vector<TemplateCall>{launch};
-  }
-
-  FailureOr<std::vector<TemplateCall>> recurrence(graph::RecurrenceOp op) {
-    auto type = cast<RankedTensorType>(op.getType());
-    SmallVector<Value> ins, all;
-    for (Value operand : op->getOperands())
-      ins.push_back(memrefOf(operand));
-    const SmallVector<Value> outs = memrefsOf(task, op.getResult());
-    llvm::append_range(all, ins);
-    llvm::append_range(all, outs);
-    const nano::RecurrenceShape shape{type.getDimSize(0),
-                                      type.getDimSize(1),
-                                      type.getDimSize(2),
-                                      int(commonVector(all, type.getDimSize(2) == 1 ? 1 : 2)),
-                                      int(step::elementBytes(type.getElementType())),
-                                      int(op->getNumOperands()),
-                                      int(multiprocessors)};
-    const nano::RecurrencePlan plan = nano::recurrencePlan(shape);
-    TemplateCall launch;
-    const Bound at = bind(launch, ins, {outs});
-    setLaunch(launch, "recurrence",
-              {shape.sequences, shape.length, shape.channels, shape.vector, bool(op.getA()),
-               bool(op.getB()), op.getReverse(), op.getAdjoint()},
-              nano::recurrenceLaunch(shape));
-    identify(launch.identity, "initial", op.getInitialAttr());
-    if (plan.cluster > 1)
-      launch.cluster = plan.cluster;
-    if (plan.residentBlocks > 0)
-      launch.residentBlocks = plan.residentBlocks;
-    // The operands that there are, in their order.
-    const std::optional<int64_t> a = op.getA() ? std::optional(at.ins[0]) : std::nullopt,
-                                 term = op.getB() ? std::optional(at.ins.back()) : std::nullopt;
-    set(launch, kernel::RecurrenceAttr::get(b.getContext(), shape.sequences, shape.length,
-                                            shape.channels, shape.vector, multiprocessors,
-                                            op.getReverse(), op.getAdjoint(), op.getInitialAttr(),
-                                            a, term, b.getDenseI64ArrayAttr(at.outs[0])));
-    return std::vector<TemplateCall>{launch};
-  }
-
-  /// Scores of a band, or its products: of `rows` [T, H, D] and a band [T, H, W].
-  FailureOr<std::vector<TemplateCall>> band(Operation &op, Value rows, Value band, bool transpose) {
-    const auto type = cast<RankedTensorType>(rows.getType());
-    const bool isScores = isa<graph::BandScoresOp>(op);
-    const SmallVector<Value> ins = {memrefOf(op.getOperand(0)), memrefOf(op.getOperand(1))},
-                             outs = memrefsOf(task, op.getResult(0));
-    auto bytesOf = [](Value memref) {
-      return int(step::elementBytes(cast<MemRefType>(memref.getType()).getElementType()));
-    };
-    const int rowBytes = bytesOf(ins[1]);
-    const bool onMatrices =
-        type.getDimSize(2) % (16 / rowBytes) == 0 && hasVectorRows(ins[1]) &&
-        (isScores ? bytesOf(ins[0]) == rowBytes && hasVectorRows(ins[0]) &&
-                        type.getDimSize(2) <= nano::bandMostSize
-                  : llvm::all_of(outs, [](Value out) { return hasVectorRows(out); }));
-    const nano::BandShape shape{
-        type.getDimSize(0),  type.getDimSize(1),
-        type.getDimSize(2),  cast<RankedTensorType>(band.getType()).getDimSize(2),
-        onMatrices,          bytesOf(ins[0]),
-        transpose,           rowBytes,
-        int(multiprocessors)};
-    TemplateCall launch;
-    const Bound at = bind(launch, ins, {outs});
-    setLaunch(launch, isScores ? "band_scores" : "band_product",
-              {shape.tokens, shape.heads, shape.size, shape.width, transpose, onMatrices},
-              isScores ? nano::bandScoresLaunch(shape) : nano::bandProductLaunch(shape));
-    if (onMatrices)
-      launch.residentBlocks = nano::bandResidentBlocks(shape, isScores);
-    const DenseI64ArrayAttr y = b.getDenseI64ArrayAttr(at.outs[0]);
-    if (isScores)
-      set(launch, kernel::BandScoresAttr::get(b.getContext(), shape.tokens, shape.heads, shape.size,
-                                              shape.width, multiprocessors, transpose, onMatrices,
-                                              at.ins[0], at.ins[1], y));
-    else
-      set(launch, kernel::BandProductAttr::get(b.getContext(), shape.tokens, shape.heads,
-                                               shape.size, shape.width, multiprocessors, transpose,
-                                               onMatrices, at.ins[0], at.ins[1], y));
-    launch.flopsType = type.getElementType();
-    launch.flops =
-        b.getF64FloatAttr(2.0 * double(shape.tokens) * double(shape.heads) * double(shape.size) *
-                          double(shape.width) / double(launch.iterations));
-    return std::vector<TemplateCall>{launch};
-  }
-
   /// A product whose kernel ends with exponentials, and one that adds up their sums.
   FailureOr<std::vector<TemplateCall>> exponentials(graph::ExpMatmulOp op) {
     const ArrayRef<int64_t> x = op.getX().getType().getShape(), e = op.getE().getType().getShape();
@@ -695,12 +495,8 @@ private:
     return std::vector<TemplateCall>{launch};
   }
 
-  step::TaskOp task;
-  OpBuilder &program;
-  int64_t multiprocessors;
   RowsOfQueries rows;
   bool candidates;
-  Builder b;
   Block &body;
 };
 
