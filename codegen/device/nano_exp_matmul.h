@@ -30,9 +30,9 @@ template <class S> struct ExpMatmul {
   using ElementB = bf16;
   using Result = bf16;
   static constexpr int rows = S::rows, columns = S::columns, inner = S::inner, blocks = S::blocks,
-                       sums = 1, products = 1, copies = 0;
-  static constexpr bool transposeA = false, transposeB = true, addsColumns = false, maxima = 0,
-                        turned = 0, handsOver = expMatmulHandsOver;
+                       sums = 1, products = 1, copies = 0, maxima = 0, turned = 0;
+  static constexpr bool transposeA = false, transposeB = true, addsColumns = false,
+                        handsOver = expMatmulHandsOver;
   struct Others {};
   struct Columns {};
   struct Row {
