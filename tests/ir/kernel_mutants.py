@@ -32,8 +32,8 @@ TEMPLATES = {  # fields; buffers read, written; elements that each reaches
         ("x",), ("y",), lambda f: {"x": f["rows"] * f["columns"], "y": f["rows"] * f["columns"]},
     ),
     "scatter_sum": (
-        lambda f: f"tokens = {f['tokens']}, rows = {f['rows']}, columns = {f['columns']}, vector_rows = false, "
-        f"x = {f['x']}, sorted = {f['sorted']}, y = [{f['y']}]",
+        lambda f: f"tokens = {f['tokens']}, rows = {f['rows']}, sorted_rows = {f['rows']}, columns = {f['columns']}, "
+        f"vector_rows = false, x = {f['x']}, sorted = {f['sorted']}, y = [{f['y']}]",
         ("x", "sorted"), ("y",), lambda f: {"x": f["tokens"] * f["columns"], "y": f["rows"] * f["columns"]},
     ),
     "transpose": (

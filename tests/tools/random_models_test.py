@@ -74,7 +74,7 @@ class RandomModelsTest(unittest.TestCase):
         self.assertIn("model 14 with 1 block(s) at most: the process ended;", out)
 
     def test_models_that_pass(self):
-        status, out, errors = self.call(2, "--first", 106, "--whole", 53, "--emulated", 107, "--fp8", 107)
+        status, out, errors = self.call(2, "--first", 159, "--whole", 53, "--emulated", 160, "--fp8", 160)
         self.assertEqual((status, errors), (0, ""), out)
         self.assertRegex(out, r"\| 2 \| [1-3] \| 1 on 1(, 1 on \d)* \| 1 \| \d \| \d\.\d\d \| 0 \|")
 
