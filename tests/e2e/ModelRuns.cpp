@@ -274,12 +274,13 @@ Status ModelRuns::runRank(const plan::Plan &plan, Communicator &communicator,
     return made.error();
   Device &device = **made;
   Status status = ok();
-  // Copies in 8 bits that this target alone or several ranks alone keep, so that nothing is there
-  // to compare them with: a step's first program writes them, and who reads them before it finds no
-  // numbers.
-  auto isCopyOfPlan = [&](const plan::State &state) {
-    return state.role == plan::State::Role::Gradient && StringRef(state.name).starts_with("fp8.") &&
-           !initial.count(state.name);
+  // Copies of weights in 8 bits, and their scales: a step's first program writes them, and who
+  // reads them before it finds no numbers. Behind that of its last micro-batch their bytes are
+  // others'.
+  auto isCopy = [](const plan::State &state) {
+    const StringRef name = state.name;
+    return state.role == plan::State::Role::Gradient && name.starts_with("fp8.") &&
+           !name.contains(".amax_");
   };
   auto noNumbers = [](const std::vector<int64_t> &shape) {
     size_t count = 1;
@@ -308,15 +309,14 @@ Status ModelRuns::runRank(const plan::Plan &plan, Communicator &communicator,
   auto statesOf = [&](bool gradients) {
     StateMap values;
     for (const plan::State &state : plan.states)
-      if ((state.role == plan::State::Role::Gradient) == gradients && !isCopyOfPlan(state))
+      if ((state.role == plan::State::Role::Gradient) == gradients && !isCopy(state))
         values[state.name] = get(state.buffer, state.type, state.shape);
     return values;
   };
 
   for (const plan::State &state : plan.states)
     put(state.buffer,
-        isCopyOfPlan(state) ? noNumbers(state.shape)
-                            : localPart(state, communicator.rank(), initial),
+        isCopy(state) ? noNumbers(state.shape) : localPart(state, communicator.rank(), initial),
         state.type);
   for (int64_t step = 0; step < steps && status; ++step) {
     record.losses.emplace_back(model.sequences);
