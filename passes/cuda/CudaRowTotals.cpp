@@ -144,25 +144,22 @@ Value CudaRowTotals::total(bool isSum, Value number) {
 }
 
 /// Shared memory for a team's next exchange: each of a row has its own, an only one two that rows
-/// take in turn, which is free again when the team has waited for the next one. Of one type, as
-/// kernels of both kinds call the same functions.
+/// take in turn, which is free again when the team has waited for the next one.
 Value CudaRowTotals::nextPartials() {
-  const bool isOnly = teamPartials.size() == 1;
-  const Value memory = teamPartials[isOnly ? 0 : exchanges++ % teamPartials.size()];
-  auto type = cast<MemRefType>(memory.getType());
-  const int64_t size = isOnly ? type.getNumElements() / 2 : type.getNumElements();
-  OpFoldResult offset = v.b.getIndexAttr(0);
-  if (isOnly) {
-    offset = e.mul(e.rem(turn, 2), size).value;
-    e.moveTo(e.depth());
-  }
+  if (teamPartials.size() > 1)
+    return teamPartials[exchanges++ % teamPartials.size()];
+  const Value both = teamPartials.front();
+  auto type = cast<MemRefType>(both.getType());
+  const int64_t size = type.getNumElements() / 2;
+  Index offset = e.mul(e.rem(turn, 2), size);
+  e.moveTo(e.depth());
   return named("own", [&]() -> Value {
     return memref::ReinterpretCastOp::create(
         v.b, v.loc,
         MemRefType::get({size}, type.getElementType(),
                         StridedLayoutAttr::get(v.b.getContext(), ShapedType::kDynamic, {1}),
                         type.getMemorySpace()),
-        memory, offset, ArrayRef<OpFoldResult>{v.b.getIndexAttr(size)},
+        both, OpFoldResult(offset.value), ArrayRef<OpFoldResult>{v.b.getIndexAttr(size)},
         ArrayRef<OpFoldResult>{v.b.getIndexAttr(1)});
   });
 }

@@ -152,14 +152,17 @@ Value KernelFrame::allocate(int64_t elements, Type type) {
 Value KernelFrame::callDevice(OpBuilder &b, StringRef callee, Type result, ValueRange operands) {
   auto module = function->getParentOfType<ModuleOp>();
   TypeRange results = result ? TypeRange(result) : TypeRange();
-  // A function takes memory of any size: who calls it by one name may have more than another.
+  // A function takes memory of any size and at any place in what it is a part of: who calls it by
+  // one name may have more than another.
   SmallVector<Value> given(operands);
   for (Value &operand : given)
-    if (auto type = dyn_cast<MemRefType>(operand.getType()); type && type.hasStaticShape()) {
-      auto unsized =
-          MemRefType::get(SmallVector<int64_t>(type.getRank(), ShapedType::kDynamic),
-                          type.getElementType(), type.getLayout(), type.getMemorySpace());
-      operand = memref::CastOp::create(b, loc, unsized, operand);
+    if (auto type = dyn_cast<MemRefType>(operand.getType())) {
+      const SmallVector<int64_t> any(type.getRank(), ShapedType::kDynamic);
+      const auto general = MemRefType::get(
+          any, type.getElementType(),
+          StridedLayoutAttr::get(b.getContext(), ShapedType::kDynamic, any), type.getMemorySpace());
+      if (type != general)
+        operand = memref::CastOp::create(b, loc, general, operand);
     }
   if (!module.lookupSymbol(callee)) {
     OpBuilder atStart = OpBuilder::atBlockBegin(module.getBody());

@@ -1,7 +1,7 @@
 // RUN: nano-opt %s -nano-lower-kernels=target=cuda | FileCheck %s
 
 // Two kernels call one function of the device library, one with a tile, one with two in turn.
-// CHECK:         func.func private @"[[STORE:storeColumns<.*>]]"(memref<?xf8E4M3FN, 3>, memref<?xf8E4M3FN>, index, index, index, index, index)
+// CHECK:         func.func private @"[[STORE:storeColumns<.*>]]"(memref<?xf8E4M3FN, strided<[?], offset: ?>, 3>, memref<?xf8E4M3FN, strided<[?], offset: ?>>, index, index, index, index, index)
 // CHECK:         kernel.func
 // CHECK:         memref.view {{.*}} to memref<16384xf8E4M3FN, 3>
 // CHECK:         func.call @"[[STORE]]"
