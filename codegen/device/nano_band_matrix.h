@@ -52,17 +52,42 @@ template <class S> struct Turned {
   }
 };
 
-/// Makes tiles of scores one after the other. Queries: load(tile, lane, group), and
-/// multiply<Keys>(sums, lane, keys, rows), which adds products with the keys of so many steps, of
-/// which rows[i] is the first row in the ring.
-template <class S, template <int, int> class Tile, class Queries, int yCount>
-NANO_DEVICE void walkScores(long long iteration, const BandOperands<S, yCount> &x) {
+/// A warp's 16 queries in registers.
+template <class S> struct Queries {
+  static constexpr int depth = int(divideUp(S::size, 16)), steps = 2;
+  uint32_t left[depth][4];
+
+  template <class Tile> NANO_DEVICE void load(const uint8_t *tile, const Lane &lane, int row) {
+#pragma unroll
+    for (int k = 0; k < depth; ++k)
+      loadMatrix<4>(left[k], tile + Tile::block(lane.left, row, 2 * k));
+  }
+  /// Adds products with the keys of so many steps, of which rows[i] is the first row in the ring.
+  template <class Keys, int tiles, int count>
+  NANO_DEVICE void multiply(float (&sums)[tiles][4], const Lane &lane, const uint8_t *keys,
+                            const int (&rows)[count]) const {
+#pragma unroll
+    for (int k = 0; k < depth; ++k)
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+        uint32_t right[4];
+        loadMatrix<4>(right, keys + Keys::block(lane.right, rows[i], 2 * k));
+        const uint32_t first[2] = {right[0], right[1]}, second[2] = {right[2], right[3]};
+        matrixMultiply<bf16, bf16>(sums[2 * i], left[k], first);
+        matrixMultiply<bf16, bf16>(sums[2 * i + 1], left[k], second);
+      }
+  }
+};
+
+/// Tiles of scores: iteration i of bandScoresLaunch's. All threads of the block call it.
+template <class S, int yCount>
+NANO_DEVICE void scoresByMatrices(long long iteration, const BandOperands<S, yCount> &x) {
   using Walk = band::Walk<S, true>;
   constexpr BandMatrixPlan plan = Walk::plan;
-  using Keys = Tile<Walk::ringRows, plan.columns>;
-  using OfQueries = Tile<Walk::tokens, plan.columns>;
+  using Keys = mma::Tile<Walk::ringRows, plan.columns>;
+  using OfQueries = mma::Tile<Walk::tokens, plan.columns>;
   constexpr int most = int(divideUp(plan.part, plan.across)), // steps of a warp
-      atOnce = most % Queries::steps == 0 || most > Queries::steps ? Queries::steps : most;
+      atOnce = most < Queries<S>::steps ? most : Queries<S>::steps;
   const Lane lane;
   const int group = lane.warp / plan.across, across = lane.warp % plan.across;
   uint8_t *const keys = dynamicShared<uint8_t>(), *const ofQueries = keys + Walk::ringBytes;
@@ -83,7 +108,7 @@ NANO_DEVICE void walkScores(long long iteration, const BandOperands<S, yCount> &
   walk.template startRows<Keys>(keys, x.second, true);
   startQueries(walk);
   copyAsyncCommit();
-  Queries queries;
+  Queries<S> queries;
   for (bool isMore = true; isMore;) {
     copyAsyncWait<0>();
     syncThreads();
@@ -119,38 +144,6 @@ NANO_DEVICE void walkScores(long long iteration, const BandOperands<S, yCount> &
   }
 }
 
-/// A warp's 16 queries in registers.
-template <class S> struct Queries {
-  static constexpr int depth = int(divideUp(S::size, 16)), steps = 2;
-  uint32_t left[depth][1][4];
-
-  template <class Tile> NANO_DEVICE void load(const uint8_t *tile, const Lane &lane, int row) {
-#pragma unroll
-    for (int k = 0; k < depth; ++k)
-      loadMatrix<4>(left[k][0], tile + Tile::block(lane.left, row, 2 * k));
-  }
-  template <class Keys, int tiles, int count>
-  NANO_DEVICE void multiply(float (&sums)[tiles][4], const Lane &lane, const uint8_t *keys,
-                            const int (&rows)[count]) const {
-#pragma unroll
-    for (int k = 0; k < depth; ++k)
-#pragma unroll
-      for (int i = 0; i < count; ++i) {
-        uint32_t right[4];
-        loadMatrix<4>(right, keys + Keys::block(lane.right, rows[i], 2 * k));
-        const uint32_t first[2] = {right[0], right[1]}, second[2] = {right[2], right[3]};
-        matrixMultiply<bf16, bf16>(sums[2 * i], left[k][0], first);
-        matrixMultiply<bf16, bf16>(sums[2 * i + 1], left[k][0], second);
-      }
-  }
-};
-
-/// Tiles of scores: iteration i of bandScoresLaunch's. All threads of the block call it.
-template <class S, int yCount>
-NANO_DEVICE void scoresByMatrices(long long iteration, const BandOperands<S, yCount> &x) {
-  walkScores<S, mma::Tile, Queries<S>>(iteration, x);
-}
-
 /// Makes tiles of sums one after the other: multiply(tile, steps, isLast) adds a part, whose
 /// weights it reads before it calls left(), once; leave(tile) stores.
 template <class S, class Rows, int yCount, class Multiply, class Leave>
@@ -163,8 +156,7 @@ NANO_DEVICE void walkProducts(long long iteration, const BandOperands<S, yCount>
   copyAsyncCommit();
   for (bool isMore = true; isMore;) {
     copyAsyncWait<0>();
-    if constexpr (sizeof(typename S::Second) == 2)
-      fenceProxyAsync();
+    fenceProxyAsync();
     syncThreads();
     const Walk next = walk.next();
     isMore = next.isThere();

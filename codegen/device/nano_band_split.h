@@ -48,30 +48,20 @@ struct SplitLeft {
   }
 };
 
-/// sums[first + j] += left times the 8 × 8 matrix of right[j]; the smaller products first, and no
-/// two in a row to the same sum.
-template <int tiles, int count>
-NANO_DEVICE void multiplySplit(float (&sums)[tiles][4], int first, const SplitLeft &left,
-                               const float (&right)[count][2]) {
+/// Of right 8 × 8 matrices, in each of which a lane has two numbers: number(j, i).
+template <int count> struct SplitRight {
   uint32_t high[count][2], low[count][2];
+  template <class Number> NANO_DEVICE explicit SplitRight(const Number &number) {
 #pragma unroll
-  for (int j = 0; j < count; ++j)
+    for (int j = 0; j < count; ++j)
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const Split split(right[j][i]);
-      high[j][i] = split.high;
-      low[j][i] = split.low;
-    }
-#pragma unroll
-  for (int j = 0; j < count; ++j)
-    matrixMultiply<float, float>(sums[first + j], left.high, low[j]);
-#pragma unroll
-  for (int j = 0; j < count; ++j)
-    matrixMultiply<float, float>(sums[first + j], left.low, high[j]);
-#pragma unroll
-  for (int j = 0; j < count; ++j)
-    matrixMultiply<float, float>(sums[first + j], left.high, high[j]);
-}
+      for (int i = 0; i < 2; ++i) {
+        const Split split(number(j, i));
+        high[j][i] = split.high;
+        low[j][i] = split.low;
+      }
+  }
+};
 
 /// A part of the scores of a block's tokens.
 template <class S> class SplitScores {
@@ -92,11 +82,7 @@ public:
   template <int yCount> NANO_DEVICE void run(const BandOperands<S, yCount> &x) {
     bool areAligned = S::width % 4 == 0;
     for (const auto &y : x.y)
-      areAligned &= y.element == 1 && (reinterpret_cast<uint64_t>(y.base) |
-                                       uint64_t(y.sequence * (long long)sizeof *y.base) |
-                                       uint64_t(y.row * (long long)sizeof *y.base)) %
-                                              (4 * sizeof *y.base) ==
-                                          0;
+      areAligned &= hasAlignedRows<4 * int(sizeof *y.base)>(y);
     int stage = 0;
     start(x, token, 0, stage);
     for (; token < end; token += bandSliceTokens) {
@@ -187,15 +173,7 @@ private:
             right[j] = numbers<Keys>(keys, 8 * (tile + j), c);
 #pragma unroll
         for (int k = 0; k < 2; ++k) {
-          uint32_t high[atOnce][2], low[atOnce][2];
-#pragma unroll
-          for (int j = 0; j < atOnce; ++j)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-              const Split split(right[j][2 * k + i]);
-              high[j][i] = split.high;
-              low[j][i] = split.low;
-            }
+          const SplitRight<atOnce> split([&](int j, int i) { return right[j][2 * k + i]; });
           // The smaller products first, and no two in a row to the same sum.
 #pragma unroll
           for (int product = 0; product < 3; ++product)
@@ -207,7 +185,7 @@ private:
                 if (at >= 0 && at < plan.tiles)
                   matrixMultiply<float, float>(sums[half][at],
                                                product == 1 ? of[half][k].low : of[half][k].high,
-                                               product == 0 ? low[j] : high[j]);
+                                               product == 0 ? split.low[j] : split.high[j]);
               }
         }
       }
@@ -365,13 +343,8 @@ private:
   template <class View> NANO_DEVICE void startWeights(const View &p, int tile, int step) const {
     const int mine = token + bandRowTokens * tile + 32 * lane.warp,
               first = mine + (S::transpose ? 16 * step : 0);
-    const bool isAligned =
-        p.element == 1 && (S::transpose || mine + ahead + 16 * step >= 0) &&
-        first + plan.lines <= S::tokens &&
-        (reinterpret_cast<uint64_t>(p.base) | uint64_t(p.sequence * (long long)sizeof(T)) |
-         uint64_t(p.row * (long long)sizeof(T))) %
-                16 ==
-            0;
+    const bool isAligned = (S::transpose || mine + ahead + 16 * step >= 0) &&
+                           first + plan.lines <= S::tokens && hasAlignedRows<16>(p);
     T *const to = weights(tile, step);
     // Neighbouring lanes have pieces of one line, but for each line's last one. Lines that one lane
     // has are a multiple of a piece's numbers apart.
@@ -462,15 +435,7 @@ private:
         for (int k = 0; k < 2; ++k)
           right[k] = nano::load<4>(
               reinterpret_cast<const float *>(rows + (j + 8 * k) * rowBytes + 128 * c));
-        uint32_t rightHigh[4][2], rightLow[4][2];
-#pragma unroll
-        for (int k = 0; k < 4; ++k)
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const Split split(right[i][k]);
-            rightHigh[k][i] = split.high;
-            rightLow[k][i] = split.low;
-          }
+        const SplitRight<4> split([&](int k, int i) { return right[i][k]; });
 #pragma unroll
         for (int product = 0; product < 3; ++product)
 #pragma unroll
@@ -480,14 +445,14 @@ private:
               for (int k = 0; k < 4; ++k)
                 matrixMultiply<float, float>(sums[half][4 * c + k],
                                              product == 1 ? low[half] : high[half],
-                                             product == 0 ? rightLow[k] : rightHigh[k]);
+                                             product == 0 ? split.low[k] : split.high[k]);
       }
     }
   }
 
   /// Of sums[half][4c + j], those of columns 32c + 4n + j, n = 0 … 7, a lane has eight neighbouring
-  /// results of a row. Two lanes exchange halves of theirs, so that
-  /// both write to 32 bytes at a time.
+  /// results of a row. Two lanes exchange halves of theirs, so
+  /// that both write to 32 bytes at a time.
   template <int yCount>
   NANO_DEVICE void leave(const BandOperands<S, yCount> &x, float (&sums)[2][columns / 8][4],
                          int tile) const {

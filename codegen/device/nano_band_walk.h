@@ -12,6 +12,15 @@ namespace nano::band {
 
 using mma::Lane;
 
+/// Whether the rows of a [T, H, …] begin at multiples of so many bytes.
+template <int bytes, class View> NANO_DEVICE bool hasAlignedRows(const View &x) {
+  constexpr long long each = sizeof *x.base;
+  return x.element == 1 && (reinterpret_cast<uint64_t>(x.base) | uint64_t(x.sequence * each) |
+                            uint64_t(x.row * each)) %
+                                   bytes ==
+                               0;
+}
+
 /// A part of a tile's window, of iteration i of bandScoresLaunch's or bandProductLaunch's.
 template <class S, bool isScores> struct Walk {
   static constexpr BandShape shape = {S::tokens,
@@ -115,12 +124,7 @@ template <class S> struct Weights {
   }
 
   template <class View> NANO_DEVICE void start(const Walk &walk, const View &p) const {
-    const bool isAligned = p.element == 1 && (reinterpret_cast<uint64_t>(p.base) |
-                                              uint64_t(p.sequence * (long long)sizeof(T)) |
-                                              uint64_t(p.row * (long long)sizeof(T))) %
-                                                     16 ==
-                                                 0;
-    if (isAligned)
+    if (hasAlignedRows<16>(p))
       forPieces(walk, p, [&](T *to, const T *from, int has) {
         copyAsync<16>(to, from, has * int(sizeof(T)));
       });

@@ -8,18 +8,18 @@ namespace nano {
 
 struct BandShape {
   long long tokens, heads, size, width; ///< T, H, D, W
-  bool onMatrices;                      ///< on tensor cores: see BandMatrixPlan
-  int weightBytes = 4;                  ///< of a weight of products
-  bool transpose = false;               ///< of products
-  int rowBytes = 2;                     ///< of an element of k or v: 2 or 4
-  int multiprocessors = 132;            ///< of the GPU: for its speed, not for the results
+  bool onMatrices;     ///< on tensor cores: see BandMatrixPlan, or BandSlicesPlan and BandRowsPlan
+  int weightBytes = 4; ///< of a weight of products
+  bool transpose = false;    ///< of products
+  int rowBytes = 2;          ///< of an element of k or v: 2 or 4
+  int multiprocessors = 132; ///< of the GPU: for its speed, not for the results
 };
 
-/// On tensor cores: tokens come in groups of 16, whose bands lie in a window of rows of k or v,
-/// some steps of 16. A block makes tiles of so many groups one after the other along the tokens of
-/// a head. The rows lie in a ring in shared memory, where a tile finds those of its window that the
-/// one before had as well, while those that the next one adds are on their way. A window that is
-/// too long for that comes in parts, of which each has its rows to itself.
+/// On tensor cores, of rows of bf16: tokens come in groups of 16, whose bands lie in a window of
+/// rows of k or v, some steps of 16. A block makes tiles of so many groups one after the other
+/// along the tokens of a head. The rows lie in a ring in shared memory, where a tile finds those of
+/// its window that the one before had as well, while those that the next one adds are on their way.
+/// A window that is too long for that comes in parts, of which each has its rows to itself.
 struct BandMatrixPlan {
   int columns; ///< of rows in shared memory, in whole 128 bytes: all of scores, at most 128 of
                ///< products
@@ -46,8 +46,7 @@ constexpr int bandSteps = 12;
 NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isScores, int groups,
                                                   int across, int part) {
   BandMatrixPlan p{};
-  const bool isWide = s.rowBytes == 4;
-  const int line = 128 / s.rowBytes;
+  constexpr int rowBytes = 2, line = 128 / rowBytes;
   p.columns = int(divideUp(s.size, line)) * line;
   if (!isScores && p.columns > 128)
     p.columns = 128;
@@ -60,17 +59,16 @@ NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isSco
   p.moves = part == p.window ? groups : p.itemGroups;
   p.slots = p.itemGroups + p.moves;
   if (isScores) {
-    p.firstBytes = s.rowBytes * 16 * groups * p.columns;
+    p.firstBytes = rowBytes * 16 * groups * p.columns;
     p.stride = int(divideUp(16 * part, 32)) * 32 + 8;
     p.turnedBytes = 4 * 16 * groups * p.stride;
   } else {
     p.stride = 16 * (s.transpose ? groups : part) + 16 / s.weightBytes;
     p.firstBytes = s.weightBytes * p.stride * 16 * (s.transpose ? p.itemGroups : groups);
   }
-  p.sharedBytes = s.rowBytes * 16 * p.slots * p.columns + p.firstBytes + p.turnedBytes;
-  // Registers of a thread: of f32 up to 255; of products those of sums and weights, of f32 as two
-  // or three numbers.
-  const int most = isWide ? 8 : isScores ? 16 : p.columns > 64 || s.weightBytes == 4 ? 8 : 16;
+  p.sharedBytes = rowBytes * 16 * p.slots * p.columns + p.firstBytes + p.turnedBytes;
+  // Registers of a thread: of products those of sums and weights, of f32 as two or three numbers.
+  const int most = isScores || (p.columns <= 64 && s.weightBytes == 2) ? 16 : 8;
   const int blocks = (bandSharedBytes + 1024) / (p.sharedBytes + 1024),
             ofRegisters = most / p.warps;
   p.residentBlocks = blocks < ofRegisters ? blocks : ofRegisters;
@@ -83,20 +81,18 @@ NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isSco
 }
 /// Of the plans with the fewest parts those with most warps on a multiprocessor, of these those
 /// with most blocks, which hide each other's waits, and of these the largest tiles. Blocks have
-/// four warps, of f32 up to eight; tiles of one group, and fewer warps, are for where there is no
-/// room for others. Products of bf16 are those of a warpgroup.
+/// four warps; tiles of one group, and fewer warps, are for where there is no room for others.
+/// Products are those of a warpgroup.
 NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isScores) {
   const int window = int(divideUp(s.width - 1, 16)) + 1;
-  const bool isGroup = !isScores && s.rowBytes == 2;
   BandMatrixPlan best{};
   for (int parts = 1; parts <= window && best.residentBlocks == 0; ++parts)
-    for (int groups = 4; groups >= (isGroup ? 4 : 1); groups /= 2)
-      for (int across = 1; across <= (isGroup ? 1 : 4); across *= 2) {
+    for (int groups = 4; groups >= (isScores ? 1 : 4); groups /= 2)
+      for (int across = 1; across <= (isScores ? 4 : 1); across *= 2) {
         const BandMatrixPlan p =
             bandMatrixPlan(s, isScores, groups, across, int(divideUp(window, parts)));
-        if ((isScores ? p.part < across : p.columns % (32 * across) != 0) ||
-            p.warps > (s.rowBytes == 4 ? 8 : 4) || (groups == 1 && best.groups > 1) ||
-            (p.warps < 4 && best.warps >= 4))
+        if (p.part < across || p.warps > 4 || (groups == 1 && best.groups > 1) ||
+            (p.warps < 4 && best.warps == 4))
           continue;
         const int more = p.residentBlocks * p.warps - best.residentBlocks * best.warps;
         if (more > 0 || (more == 0 && p.residentBlocks > best.residentBlocks))
