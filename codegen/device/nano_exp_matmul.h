@@ -2,7 +2,7 @@
 // the product of nano_matmul.h ends with e^(z − shift) and its sums over parts of rows, and a
 // second kernel adds these up.
 //
-// A shift is a guess of the row's largest logit. What lies more than mostAbove over it has no
+// A shift is a guess of the row's largest logit. What lies more than expMostAbove over it has no
 // exponential that products could take: in its place the first kernel leaves its distance, negative
 // as no exponential is, and adds to the sum what no other row comes to easily. The second kernel
 // makes such a row again with its largest distance; of others it reads the sums alone.
@@ -21,8 +21,8 @@
 
 namespace nano {
 
-/// What is more above its row's shift is left as its distance, with this summand.
-constexpr float expMostAbove = 64, expFarSummand = 0x1p93f;
+/// The summand of what is left as its distance: no other row comes to it easily.
+constexpr float expFarSummand = 0x1p93f;
 
 /// The product, as nano_matmul.h knows it.
 template <class S> struct ExpMatmul {

@@ -3,7 +3,6 @@
 
 #include "ir/graph/AttentionOps.h"
 
-#include <optional>
 #include <string>
 
 namespace nano {

@@ -29,6 +29,7 @@ static_assert(nano::partialSumColumns == nano::MatmulTiles::sumColumns);
 static_assert(nano::partialSumRows == nano::MatmulTiles::sumRows);
 static_assert(nano::partialMaxColumns == nano::MatmulTiles::partColumns);
 static_assert(nano::gradientSumTokens == nano::attentionSumRows);
+static_assert(graph::ExpMatmulOp::mostAbove == nano::expMostAbove);
 
 class Templates : TaskTemplate {
 public:

@@ -73,8 +73,8 @@ class EmulatedProducts(EmulatedTest):
             kernels = self.ran("nanorun", plan, "--describe")
             self.assertIn("exp_matmul", kernels)
             self.assertIn("exp_sums", kernels)
-            for ranks, mode in ((1, "checked"), (2, "fast")):
-                log, _ = self.emulate(plan, f"{model}{ranks}", mode, "--gpus", ranks, "--steps", 2)
+            for ranks in (1, 2):
+                log, _ = self.emulate(plan, f"{model}{ranks}", "checked", "--gpus", ranks, "--steps", 2)
                 self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, f"{model}, {ranks} ranks")
 
     def test_fp8_products_in_kernels(self):

@@ -125,10 +125,7 @@ protected:
   double run(ModuleOp module, StateMap &states, Arithmetic arithmetic) {
     ProgramOp train = programWithRole(module, "train");
     std::mt19937_64 random(7);
-    nano::test::initializeStates(module, states, random);
-    for (auto &[name, value] : states)
-      if (name.rfind("grad.", 0) == 0)
-        std::fill(value.data.begin(), value.data.end(), 0.0);
+    nano::test::startStates(module, states, random);
     std::vector<TensorValue> arguments;
     for (Type type : train.getArgumentTypes())
       arguments.push_back(TensorValue::integers(cast<ShapedType>(type), random, 0, columns));

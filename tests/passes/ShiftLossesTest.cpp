@@ -140,10 +140,7 @@ protected:
   double run(ModuleOp module, StateMap &states, Arithmetic arithmetic) {
     ProgramOp train = programWithRole(module, "train");
     std::mt19937_64 random(7);
-    nano::test::initializeStates(module, states, random);
-    for (auto &[name, value] : states)
-      if (name.rfind("grad.", 0) == 0)
-        std::fill(value.data.begin(), value.data.end(), 0.0);
+    nano::test::startStates(module, states, random);
     // Factors that bf16 has, so that what is rounded is what is computed; weights of which a third
     // are 0.
     const Type bf16 = BFloat16Type::get(&context);

@@ -11,6 +11,9 @@ struct ExpMatmulShape {
   long long rows, columns, inner;
 };
 
+/// What is more above its row's shift is left as its distance.
+constexpr float expMostAbove = 64;
+
 /// Whether other warps than those that multiply make the exponentials. A number that all columns of
 /// a row share is read once a tile, and an exponential is a special function and few operations:
 /// 939 us for 8192 × 50304 × 768 in steps on an H200, 1002 where others make them.
