@@ -218,7 +218,9 @@ private:
   template <int each, class Operands>
   NANO_DEVICE void leave(const Operands &x, const float *turned, int half) const {
     using Result = typename S::Result;
-    constexpr int accesses = plan.width / each, lanes = powerOfTwo(accesses, 32), rows = 32 / lanes;
+    // A half has 16 rows: no fewer lanes of each than two.
+    constexpr int accesses = plan.width / each, lanes = powerOfTwo(accesses > 2 ? accesses : 2, 32),
+                  rows = 32 / lanes;
     const int first = token + 32 * lane.warp + 16 * half, mine = lane.lane / lanes;
 #pragma unroll 4
     for (int begin = 0; begin < 16; begin += rows) {

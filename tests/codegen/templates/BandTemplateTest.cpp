@@ -157,11 +157,12 @@ const Problem product = {Op::Product, 200, 140, 8, 20};
 } // namespace
 
 /// Bands that are as long as a tile, shorter and longer, with columns of one to four times 32 and
-/// more; results that are written four at a time or one by one.
+/// more; results that are written four at a time, a whole band by one access, or one by one.
 TEST(BandTemplate, EqualsSums) {
   for (const Problem &problem : {Problem{Op::Scores, 300, 1, 128, 112},
                                  {Op::Scores, 150, 2, 20, 113},
                                  {Op::Scores, 140, 1, 68, 37},
+                                 {Op::Scores, 140, 2, 8, 4},
                                  {Op::Product, 300, 1, 128, 112},
                                  {Op::Product, 270, 1, 96, 3},
                                  {Op::Product, 150, 1, 160, 150},
