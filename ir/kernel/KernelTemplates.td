@@ -76,7 +76,7 @@ class Kernel_Entry<string name, string mnemonicOf, string headerOf, list<Kernel_
       # !interleave(!foreach(each, fields, each.made), ",\n    ") # "}};\n}\n";
 }
 
-def Kernel_ProductAttr : Kernel_Template<"Product", "product", ["isAdded", "readsOtherPlaces"]> {
+def Kernel_ProductAttr : Kernel_Template<"Product", "product", ["isAdded", "readsOtherPlaces", "getElementsReached"]> {
   let summary = "a matrix product, or two of the same A, with what follows (nano_matmul.h)";
   let description = [{
     Of matrices `a` and `b`, which the kernel has tensor maps of. `scales` are the buffers of 8-bit factors' two scales, of each product; empty: there are none. `epilogue` is a function beside the kernel: it takes neighbours of a
@@ -114,6 +114,12 @@ defvar attentionErrors = [{
   if (key_heads > 0 && heads % key_heads != 0)
     return emitError() << "an attention of " << heads << " heads, which cannot share " << key_heads << " heads of keys evenly";
 }];
+/// Of what comes along: outputs or gradients, by their fields.
+defvar attentionReach = [{
+  Reach reach(position);
+  reach.of(q, {tokens, heads, head_size}).of(k, {tokens, key_heads, head_size}).of(v, {tokens, key_heads, value_size});
+  reach.of(first, {tokens}).of(last, {tokens}).of(lse, {tokens, heads}).of(tickets, {1});
+}];
 defvar attentionDefinition = [{
 struct Attention {
   using Element = %q.type;
@@ -148,6 +154,7 @@ def Kernel_SymmetricAttr : Kernel_Entry<"Symmetric", "symmetric", "nano_symmetri
 
     Example: `#kernel.symmetric<matrices = 2, size = 128, inner = 64, blocks = 4, transpose = false, alpha = 1.0 : f64, beta = 1.0 : f64, x = 0, c = 1>`
   }];
+  let reach = "return Reach(position).of(x, {matrices, size, inner}).of(d, {matrices, size, size}).of(c, {matrices, size, size});";
   let definition = [{
 struct Symmetric {
   static constexpr int matrices = %matrices, size = %size, inner = %inner, blocks = %blocks;
@@ -318,6 +325,7 @@ def Kernel_AttentionAttr : Kernel_Entry<"Attention", "attention", "nano_attentio
     last = 4, y = [5], lse = [6]>`
   }];
   let errors = attentionErrors;
+  let reach = !strconcat(attentionReach, "  return reach.of(y, {tokens, heads, value_size});");
   let definition = !strconcat(attentionDefinition, "  static constexpr int tiles = %tiles;\n%if(tickets)  static constexpr bool hasMaps = true;\n};");
   let call = !strconcat("  nano::AttentionOperands<Attention, %y.count, %lse.count> x;", attentionOperands, [{  x.y[%y.place] = %y.view;
   x.lse[%lse.place] = %lse.view;
@@ -364,6 +372,12 @@ def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "
   if (!score != !score_grad)
     return emitError() << "gradients of an attention with a score and no gradient of it, or the other way round";
 }], attentionErrors);
+  let reach = !strconcat(attentionReach, [{
+  reach.of(delta, {tokens, heads}).of(dy, {tokens, heads, value_size});
+  reach.of(dq, {tokens, heads, head_size}).of(dk, {tokens, key_heads, head_size}).of(dv, {tokens, key_heads, value_size});
+  const int64_t parts = tokens / 64;
+  return reach.of(dq_sums, {parts, heads, head_size}).of(dk_sums, {parts, key_heads, head_size}).of(dv_sums, {parts, key_heads, value_size});
+  }]);
   let definition = !strconcat(attentionDefinition, "  %score_grad\n  static constexpr int tiles = %tiles;\n%if(box_rows)  static constexpr bool hasMaps = true;\n%if(tickets)  static constexpr bool hasTickets = true;\n%if(row)  static constexpr int row = %row;\n%if(dq_sums)  static constexpr bool sumsQueries = true;\n%if(dk_sums)  static constexpr bool sumsKeys = true;\n%if(dv_sums)  static constexpr bool sumsValues = true;\n};");
   let call = !strconcat("  nano::AttentionGradOperands<Attention, %dq.count, %dk.count, %dv.count> x;", attentionOperands, [{  x.lse = %lse.view;
   x.delta = %delta.view;
@@ -394,7 +408,7 @@ def Kernel_ScatterSortAttr : Kernel_Entry<"ScatterSort", "scatter_sort", "nano_s
     Example: `#kernel.scatter_sort<tokens = 128, rows = 1024, ids = 0, sorted = 1>`
   }];
   // The sort does not depend on the columns.
-  let reach = "return position == ids ? tokens : 0;";
+  let reach = "return position == ids ? tokens : scatterScratch(tokens, rows);";
   let definition = [{
 struct Scatter {
   static constexpr int tokens = %tokens, rows = %rows, columns = 8;
@@ -412,11 +426,15 @@ def Kernel_ScatterSumAttr : Kernel_Entry<"ScatterSum", "scatter_sum", "nano_scat
   let description = [{
     Each of the `rows` rows of `columns` elements of `y` is the sum of those of the `tokens` rows of `x` that `sorted` assigns to it, which knows `sorted_rows`; those behind `rows` are left alone.
 
-    Errors: sizes below 1.
+    Errors: sizes below 1; more rows than `sorted` knows.
 
     Example: `#kernel.scatter_sum<tokens = 128, rows = 1024, sorted_rows = 1024, columns = 64, vector_rows = true, x = 0, sorted = 1, y = [2]>`
   }];
-  let reach = "return position == sorted ? 0 : extent({position == x ? tokens : rows, columns});";
+  let errors = [{
+  if (rows > sorted_rows)
+    return emitError() << "a scatter to " << rows << " rows, of which " << sorted_rows << " are sorted";
+  }];
+  let reach = "return position == sorted ? scatterScratch(tokens, sorted_rows) : extent({position == x ? tokens : rows, columns});";
   let definition = [{
 struct Scatter {
   using Element = %x.type;

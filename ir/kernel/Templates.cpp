@@ -1,7 +1,11 @@
 // What templates of the device library read and write, and which parameters they take.
 #include "ir/kernel/Templates.h"
 
+#include "ir/kernel/shapes/nano_scatter_shape.h"
+
 #include "llvm/Support/MathExtras.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace nano::kernel;
@@ -60,6 +64,12 @@ uint64_t nano::kernel::extent(ArrayRef<int64_t> numbers) {
   return all;
 }
 
+uint64_t nano::kernel::scatterScratch(int64_t tokens, int64_t rows) {
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  return tokens > most || rows > most ? std::numeric_limits<uint64_t>::max()
+                                      : uint64_t(nano::scatterScratchBytes({tokens, rows, 1})) / 4;
+}
+
 SmallVector<int64_t> TemplateEntry::reads() const {
   SmallVector<int64_t> positions;
   for (const TemplateField &field : fields)
@@ -116,6 +126,14 @@ bool ProductAttr::isAdded(size_t result) const {
 }
 /// The epilogue reads elements at the places that it writes.
 bool ProductAttr::readsOtherPlaces() const { return false; }
+/// What the epilogue has of other buffers and leaves in results it alone says.
+uint64_t ProductAttr::getElementsReached(int64_t position) const {
+  Reach reach(position);
+  reach.of(getA(), {getRows(), getInner()}).of(getB(), {getColumns(), getInner()});
+  if (getSecond())
+    reach.of(getSecond().getInt(), {getColumns(), getInner()});
+  return reach;
+}
 
 LogicalResult ProductAttr::verify(EmitError emitError, int64_t rows, int64_t columns, int64_t inner,
                                   bool, bool, int64_t blocks, int64_t, int64_t,

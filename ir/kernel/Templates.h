@@ -4,6 +4,7 @@
 
 #include "ir/kernel/Kernel.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -100,6 +101,36 @@ std::optional<TemplateEntry> entryOf(mlir::Attribute instance);
 /// The product of sizes and distances: the largest number where one is below 0, or where it is
 /// beyond all memory.
 uint64_t extent(llvm::ArrayRef<int64_t> numbers);
+
+/// The elements that a template reaches of the buffer at a position, which several of its fields
+/// may name: the most of what is said of them.
+class Reach {
+public:
+  explicit Reach(int64_t position) : position(position) {}
+  /// Of a field's buffers so many, as extent() says.
+  Reach &of(int64_t field, llvm::ArrayRef<int64_t> numbers) {
+    return of(field == position, numbers);
+  }
+  Reach &of(std::optional<int64_t> field, llvm::ArrayRef<int64_t> numbers) {
+    return of(field == position, numbers);
+  }
+  Reach &of(mlir::DenseI64ArrayAttr field, llvm::ArrayRef<int64_t> numbers) {
+    return of(llvm::is_contained(field.asArrayRef(), position), numbers);
+  }
+  operator uint64_t() const { return most; }
+
+private:
+  Reach &of(bool isOne, llvm::ArrayRef<int64_t> numbers) {
+    if (isOne)
+      most = std::max(most, extent(numbers));
+    return *this;
+  }
+  int64_t position;
+  uint64_t most = 0;
+};
+
+/// Numbers of the memory that a scatter's two launches share.
+uint64_t scatterScratch(int64_t tokens, int64_t rows);
 
 /// "a transpose with a size of 0: must be at least 1".
 mlir::LogicalResult verifySizes(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,

@@ -18,32 +18,199 @@ from op_mutants import HOSTILE
 PASSES = ["-nano-verify-kernels"]
 ACCESSES = ["read", "write", "read_write", "add"]
 Do = collections.namedtuple("Do", "kind form buffer other at")  # kind: load or store; at: a column, or an iteration
-TEMPLATES = {  # fields; buffers read, written; elements that each reaches
-    "scan": (
+
+def places(rows):
+    """Of a scatter's classes of rows (nano_scatter_shape.h): as many as each has, with those that are not there."""
+    classes = 128
+    while classes > 1 and classes // 2 >= rows:
+        classes //= 2
+    while -(-rows // classes) > 1024:
+        classes *= 2
+    return classes * -(-rows // classes)
+
+
+def scratch_of(tokens, rows):
+    """Numbers of a scatter's scratch memory; of sizes below 1 any number, as they are refused."""
+    return 2 * tokens + places(rows) + 1 if min(tokens, rows) > 0 else 1
+
+
+def attention(extra):
+    return lambda f: (
+        f"tokens = {f['tokens']}, heads = {f['heads']}, key_heads = {f['key_heads']}, head_size = {f['head_size']}, "
+        f"value_size = {f['value_size']}, vector_rows = {'true' if 'dq_sums' in f else 'false'}, "
+        f"multiprocessors = {f['multiprocessors']}, scale = 0.125 : f64, "
+        f"q = {f['q']}, k = {f['k']}, v = {f['v']}, first = {f['first']}, last = {f['last']}, {extra(f)}"
+    )
+
+
+def attention_reach(f):
+    queries, keys = f["tokens"] * f["heads"], f["tokens"] * f["key_heads"]
+    reach = {name: queries * f["head_size"] for name in ("q", "dq")} | {name: keys * f["head_size"] for name in ("k", "dk")}
+    reach |= {"v": keys * f["value_size"], "dv": keys * f["value_size"], "y": queries * f["value_size"], "dy": queries * f["value_size"]}
+    reach |= {"first": f["tokens"], "last": f["tokens"], "lse": queries, "delta": queries}
+    for name in ("dq", "dk", "dv"):
+        reach[f"{name}_sums"] = reach[name] // 64
+    return {name: count for name, count in reach.items() if name in f}
+
+
+def shares_heads(f):
+    return f["key_heads"] > 0 and f["heads"] % f["key_heads"] == 0
+
+
+def attention_sizes(f, r):
+    f["heads"] = f["key_heads"] * r.randint(1, 2)
+
+
+def grad_sizes(f, r):
+    attention_sizes(f, r)
+    f["tokens"] = 64 * r.randint(1, 2)
+
+
+def grad_text(f):
+    of = lambda names: "".join(f", {n} = {f[n]}" for n in names if n in f)
+    return f"lse = {f['lse']}, delta = {f['delta']}, dy = {f['dy']}, dq = [{f['dq']}], dk = [{f['dk']}], dv = [{f['dv']}]{of(SUMS)}"
+
+
+def exp_sizes(f, r):
+    f["columns"] = 128 * r.randint(1, 2)
+    f["kept"] = r.randint(1, f["columns"])
+
+
+def band_text(f):
+    return (
+        f"tokens = {f['tokens']}, heads = {f['heads']}, size = {f['size']}, width = {f['width']}, "
+        f"multiprocessors = {f['multiprocessors']}, transpose = false, on_matrices = false, "
+        f"first = {f['first']}, second = {f['second']}, y = [{f['y']}]"
+    )
+
+
+def recurrence_reach(f):
+    return {name: f["sequences"] * f["length"] * f["channels"] for name in ("a", "b", "h")}
+
+
+def recurrence_sizes(f, r):
+    across = "length" if f["channels"] == 1 else "channels"
+    f[across] *= f["vector"]
+
+
+def product_text(f):
+    return (
+        f"rows = {f['rows']}, columns = {f['columns']}, inner = {f['inner']}, transpose_a = false, transpose_b = true, "
+        f"blocks = {f['blocks']}, a = {f['a']}, b = {f['b']}, scales = [{f['scale_a']}, {f['scale_b']}], others = [{f['other']}], "
+        f"results = [array<i64: {f['y']}>, array<i64: {f['turned']}>], added = []"
+    )
+
+
+# What a template's text says of the fields; buffers read, written and added to; elements that each reaches, as far as the
+# fields say it; sizes that fit each other; whether fields do.
+class Template(collections.namedtuple("Template", "text reads writes reach adds sizes right", defaults=((), lambda f, r: None, lambda f: True))):
+    def buffers(self):
+        return self.reads + self.writes + self.adds
+
+
+SUMS = ("dq_sums", "dk_sums", "dv_sums")
+SIZES = ("size", "tokens", "rows", "sorted_rows", "columns", "inner", "kept", "blocks", "matrices", "p", "q_size", "heads", "key_heads",
+         "head_size", "value_size", "multiprocessors", "width", "sequences", "length", "channels", "vector")  # fmt: skip
+TEMPLATES = {
+    "scan": Template(
         lambda f: f"size = {f['size']}, maximum = false, x = {f['x']}, y = [{f['y']}]",
         ("x",), ("y",), lambda f: {"x": f["size"], "y": f["size"]},
     ),
-    "argsort": (
+    "argsort": Template(
         lambda f: f"rows = {f['rows']}, columns = {f['columns']}, is_shared = false, x = {f['x']}, y = [{f['y']}]",
         ("x",), ("y",), lambda f: {"x": f["rows"] * f["columns"], "y": f["rows"] * f["columns"]},
     ),
-    "sparsemax": (
+    "sparsemax": Template(
         lambda f: f"rows = {f['rows']}, columns = {f['columns']}, vector = 1, x = {f['x']}, y = [{f['y']}]",
         ("x",), ("y",), lambda f: {"x": f["rows"] * f["columns"], "y": f["rows"] * f["columns"]},
     ),
-    "scatter_sum": (
-        lambda f: f"tokens = {f['tokens']}, rows = {f['rows']}, sorted_rows = {f['rows']}, columns = {f['columns']}, "
-        f"vector_rows = false, x = {f['x']}, sorted = {f['sorted']}, y = [{f['y']}]",
-        ("x", "sorted"), ("y",), lambda f: {"x": f["tokens"] * f["columns"], "y": f["rows"] * f["columns"]},
+    "scatter_sort": Template(
+        lambda f: f"tokens = {f['tokens']}, rows = {f['rows']}, ids = {f['ids']}, sorted = {f['sorted']}",
+        ("ids",), ("sorted",), lambda f: {"ids": f["tokens"], "sorted": scratch_of(f["tokens"], f["rows"])},
     ),
-    "transpose": (
-        lambda f: ", ".join(f"{n} = {f[n]}" for n in ("matrices", "p", "q", "in_matrix", "in_row", "out_matrix", "out_row"))
+    "scatter_sum": Template(
+        lambda f: f"tokens = {f['tokens']}, rows = {f['rows']}, sorted_rows = {f['sorted_rows']}, columns = {f['columns']}, "
+        f"vector_rows = false, x = {f['x']}, sorted = {f['sorted']}, y = [{f['y']}]",
+        ("x", "sorted"), ("y",),
+        lambda f: {
+            "x": f["tokens"] * f["columns"], "y": f["rows"] * f["columns"], "sorted": scratch_of(f["tokens"], f["sorted_rows"])
+        },
+        right=lambda f: f["rows"] <= f["sorted_rows"],
+        sizes=lambda f, r: f.update(sorted_rows=f["rows"] + r.randint(0, 2)),
+    ),
+    "transpose": Template(
+        lambda f: f"matrices = {f['matrices']}, p = {f['p']}, q = {f['q_size']}, "
+        + ", ".join(f"{n} = {f[n]}" for n in ("in_matrix", "in_row", "out_matrix", "out_row"))
         + f", is_vector = false, x = {f['x']}, y = {f['y']}",
         ("x",), ("y",),
         lambda f: {
-            "x": (f["matrices"] - 1) * f["in_matrix"] + (f["q"] - 1) * f["in_row"] + f["p"],
-            "y": (f["matrices"] - 1) * f["out_matrix"] + (f["p"] - 1) * f["out_row"] + f["q"],
+            "x": (f["matrices"] - 1) * f["in_matrix"] + (f["q_size"] - 1) * f["in_row"] + f["p"],
+            "y": (f["matrices"] - 1) * f["out_matrix"] + (f["p"] - 1) * f["out_row"] + f["q_size"],
         },
+    ),
+    "exp_matmul": Template(
+        lambda f: f"rows = {f['rows']}, columns = {f['columns']}, inner = {f['inner']}, kept = {f['kept']}, blocks = {f['blocks']}, "
+        f"x = {f['x']}, w = {f['w']}, targets = {f['targets']}, shift = {f['shift']}, e = [{f['e']}], parts = {f['parts']}",
+        ("x", "w", "targets", "shift"), ("e", "parts"),
+        lambda f: {
+            "x": f["rows"] * f["inner"], "w": f["columns"] * f["inner"], "targets": f["rows"], "shift": f["rows"],
+            "e": f["rows"] * f["columns"], "parts": f["rows"] * f["columns"] // 128,
+        },
+        sizes=exp_sizes, right=lambda f: f["columns"] % 128 == 0 and f["kept"] <= f["columns"],
+    ),
+    "exp_sums": Template(
+        lambda f: f"rows = {f['rows']}, columns = {f['columns']}, parts = {f['parts']}, e = [{f['e']}], sum = [{f['sum']}], "
+        f"largest = [{f['largest']}]",
+        ("parts",), ("sum", "largest"),
+        lambda f: {"parts": f["rows"] * f["columns"] // 128, "e": f["rows"] * f["columns"], "sum": f["rows"], "largest": f["rows"]},
+        adds=("e",), sizes=exp_sizes, right=lambda f: f["columns"] % 128 == 0,
+    ),
+    "attention": Template(
+        attention(lambda f: f"y = [{f['y']}], lse = [{f['lse']}]"),
+        ("q", "k", "v", "first", "last"), ("y", "lse"), attention_reach, sizes=attention_sizes, right=shares_heads,
+    ),
+    "attention_grad": Template(
+        attention(grad_text),
+        ("q", "k", "v", "first", "last", "lse", "delta", "dy"), ("dq", "dk", "dv", *SUMS), attention_reach,
+        sizes=grad_sizes, right=lambda f: shares_heads(f) and f["tokens"] % 64 == 0,
+    ),
+    "recurrence": Template(
+        lambda f: f"sequences = {f['sequences']}, length = {f['length']}, channels = {f['channels']}, vector = {f['vector']}, "
+        f"multiprocessors = {f['multiprocessors']}, reverse = false, adjoint = false, initial = 0.0 : f64, "
+        f"a = {f['a']}, b = {f['b']}, h = [{f['h']}]",
+        ("a", "b"), ("h",), recurrence_reach, sizes=recurrence_sizes,
+        right=lambda f: f["vector"] > 0 and f["length" if f["channels"] == 1 else "channels"] % f["vector"] == 0,
+    ),
+    "band_scores": Template(
+        band_text, ("first", "second"), ("y",),
+        lambda f: {name: f["tokens"] * f["heads"] * f["width" if name == "y" else "size"] for name in ("first", "second", "y")},
+    ),
+    "band_product": Template(
+        band_text, ("first", "second"), ("y",),
+        lambda f: {name: f["tokens"] * f["heads"] * f["width" if name == "first" else "size"] for name in ("first", "second", "y")},
+    ),
+    "symmetric": Template(
+        lambda f: f"matrices = {f['matrices']}, size = {f['size']}, inner = {f['inner']}, blocks = {f['blocks']}, transpose = false, "
+        f"alpha = 1.0 : f64, beta = 1.0 : f64, x = {f['x']}, d = {f['d']}, c = {f['c']}",
+        ("x", "d"), ("c",),
+        lambda f: {
+            name: f["matrices"] * f["size"] * f["inner" if name == "x" else "size"] for name in ("x", "d", "c")
+        },
+    ),
+    "split": Template(
+        lambda f: f"rows = [{f['rows']}, {f['size']}], columns = [{f['columns']}, {f['width']}], inner = {f['inner']}, "
+        f"blocks = {f['blocks']}, a = [{f['a0']}, {f['a1']}], b = [{f['b0']}, {f['b1']}], c = [], sums = [{f['s0']}, {f['s1']}], "
+        f"counts = {f['counts']}",
+        ("a0", "a1", "b0", "b1"), (),
+        lambda f: {
+            "a0": f["inner"] * f["rows"], "a1": f["inner"] * f["size"], "b0": f["inner"] * f["columns"], "b1": f["inner"] * f["width"],
+            "s0": f["rows"] * f["columns"], "s1": f["size"] * f["width"],
+        },
+        adds=("s0", "s1", "counts"),
+    ),
+    "product": Template(
+        product_text, ("a", "b", "scale_a", "scale_b", "other"), ("y", "turned"),
+        lambda f: {"a": f["rows"] * f["inner"], "b": f["columns"] * f["inner"], "scale_a": 1, "scale_b": 1},
     ),
 }  # fmt: skip
 
@@ -125,23 +292,22 @@ def is_right(kernel):
     if kernel.map and not map_is_right(kernel):
         return False
     if kernel.template:
-        _, reads, writes, reach = TEMPLATES[kernel.template]
-        f = kernel.fields
-        if any(not 0 <= f[name] < buffers for name in reads + writes):
+        template, f = TEMPLATES[kernel.template], kernel.fields
+        if any(not 0 <= f[name] < buffers for name in template.buffers()):
             return False
-        if any(f[n] < 1 for n in ("size", "tokens", "rows", "columns", "matrices", "p", "q") if n in f):
+        if any(f[n] < 1 for n in SIZES if n in f) or not template.right(f):
             return False
         does = [[False, False] for _ in range(buffers)]
-        for name in reads:
+        for name in template.reads + template.adds:
             does[f[name]][0] = True
-        for name in writes:
+        for name in template.writes + template.adds:
             does[f[name]][1] = True
-        counts = reach(f)
+        counts = template.reach(f)
         if any(counts[n] > kernel.sizes[f[n]][0] * kernel.sizes[f[n]][1] for n in counts):
             return False
         if any(f.get(n, 0) < 0 for n in ("in_matrix", "in_row", "out_matrix", "out_row")):
             return False
-        blind = {b for b in range(buffers) if does[b][1]}
+        blind = {f[name] for name in template.writes}
     else:
         does, outside, blind = observed(kernel)
         if outside:
@@ -177,7 +343,7 @@ def random_do(kernel, r, kind):
 def make(r):
     kernel = Kernel(r)
     kernel.sizes = [(kernel.rows, kernel.columns) for _ in range(r.randint(2, 4))]
-    if r.random() < 0.25:
+    if r.random() < 0.5:
         make_template(kernel, r)
     else:
         kernel.body = [random_do(kernel, r, r.choice(["load", "store"])) for _ in range(r.randint(1, 5))]
@@ -220,18 +386,21 @@ def make(r):
 
 def make_template(kernel, r):
     kernel.template = r.choice(list(TEMPLATES))
-    _, reads, writes, reach = TEMPLATES[kernel.template]
-    f = kernel.fields = {name: r.randint(1, 6) for name in ("size", "tokens", "rows", "columns", "matrices", "p", "q")}
-    f["in_row"], f["out_row"] = f["p"] + r.randint(0, 2), f["q"] + r.randint(0, 2)
-    f["in_matrix"], f["out_matrix"] = f["q"] * f["in_row"], f["p"] * f["out_row"]
-    names = list(reads + writes)
+    template = TEMPLATES[kernel.template]
+    f = kernel.fields = {name: r.randint(1, 6) for name in SIZES}
+    f["in_row"], f["out_row"] = f["p"] + r.randint(0, 2), f["q_size"] + r.randint(0, 2)
+    f["in_matrix"], f["out_matrix"] = f["q_size"] * f["in_row"], f["p"] * f["out_row"]
+    template.sizes(f, r)
+    names = list(template.buffers())
     r.shuffle(names)
     f.update({name: b for b, name in enumerate(names)})
-    counts = reach(f)
+    counts = template.reach(f)
     kernel.sizes = [(counts.get(name, 16), 1) for name in names]
-    kernel.access = ["read" if name in reads else "write" for name in names]
+    kernel.access = ["read" if name in template.reads else "write" if name in template.writes else "add" for name in names]
     kernel.rows = kernel.iterations = 1
-    for name in [n for n in f if n not in names and f"{n} =" not in TEMPLATES[kernel.template][0](f)]:
+    # Those that the template does not have: its text is without them.
+    text = template.text(f)
+    for name in [n for n in f if n not in names and template.text({**f, n: "?"}) == text]:
         del f[name]
 
 
@@ -285,11 +454,17 @@ def change_map(kernel, r):
         kernel.map[name] = r.choice([near - 1, near + 1, 2 * near, near // 2, near + 16, 0, -1, 256, 257, 1 << 40])
 
 
-def change_template(kernel, r):
+def change_number(kernel, r):
     if kernel.template:
-        name = r.choice(list(kernel.fields))
+        buffers = TEMPLATES[kernel.template].buffers()
+        name = r.choice([name for name in kernel.fields if name not in buffers])
         near = kernel.fields[name]
         kernel.fields[name] = r.choice([near - 1, near + 1, near + 2, 2 * near, 0, -1, 1 << 40])
+
+
+def change_buffer(kernel, r):
+    if kernel.template:
+        kernel.fields[r.choice(TEMPLATES[kernel.template].buffers())] = r.randint(-1, len(kernel.sizes))
 
 
 def change_iterations(kernel, r):
@@ -363,8 +538,8 @@ def change_launched(kernel, r):
 CHANGES = {
     "an access stated otherwise": change_access, "a load or store of another buffer": move_do, "a load made a store, or a store a load": turn_do,
     "a load or store dropped": drop_do, "a load or store more": add_do, "two loads or stores swapped": swap_do,
-    "an element beside the one that was meant": other_place, "a number of a tensor map": change_map, "a field of a template": change_template,
-    "the kernel's iterations": change_iterations, "the grain": change_grain, "scratch memory, or a view of it": change_scratch,
+    "an element beside the one that was meant": other_place, "a number of a tensor map": change_map, "a number of a template": change_number,
+    "a buffer of a template": change_buffer, "the kernel's iterations": change_iterations, "the grain": change_grain, "scratch memory, or a view of it": change_scratch,
     "the type of scratch, begin or end": change_fixed, "a parameter dropped or made constant": change_parameters,
     "an alignment": change_alignment, "the threads of a block": change_threads, "an operand of a launch": change_operands,
     "the segments of a launch": change_segments, "the iterations of a launch": change_launched,
@@ -427,7 +602,7 @@ def text_of(kernel):
     if kernel.map:
         attributes.append(f"tensor_maps = [#kernel.tensor_map<{', '.join(f'{n} = {v}' for n, v in kernel.map.items())}>]")
     if kernel.template:
-        attributes.append(f"instantiates = #kernel.{kernel.template}<{TEMPLATES[kernel.template][0](kernel.fields)}>")
+        attributes.append(f"instantiates = #kernel.{kernel.template}<{TEMPLATES[kernel.template].text(kernel.fields)}>")
     lines = ["module {", "module @kernels {", f"kernel.func @k({', '.join(arguments)}) attributes {{{', '.join(attributes)}}} {{"]
     if kernel.body:
         most = max(kernel.rows, kernel.columns) + 1

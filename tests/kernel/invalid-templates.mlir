@@ -143,3 +143,8 @@ kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.ba
 
 // expected-error @below {{a projection in vectors of 4 that do not divide 6 columns}}
 kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.sparsemax<rows = 8, columns = 6, vector = 4, x = 0, y = [1]>}
+
+// -----
+
+// expected-error @below {{a scatter to 9 rows, of which 8 are sorted}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.scatter_sum<tokens = 8, rows = 9, sorted_rows = 8, columns = 4, vector_rows = false, x = 0, sorted = 1, y = [2]>}

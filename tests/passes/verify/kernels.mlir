@@ -390,44 +390,6 @@ module {
 
 // -----
 
-// A template of more numbers than the buffer has.
-module {
-  module @kernels {
-    // expected-error @below {{is a template that reaches 9 elements of buffer 0, which has 8}}
-    kernel.func @scan(read %x: memref<8xi32>, write %y: memref<9xi32>, %scratch: memref<64xi8>, %begin: index, %end: index)
-        attributes {instantiates = #kernel.scan<size = 9, maximum = false, x = 0, y = [1]>} {
-      kernel.return
-    }
-  }
-}
-
-// -----
-
-module {
-  module @kernels {
-    // expected-error @below {{is a template that reaches 24 elements of buffer 1, which has 20}}
-    kernel.func @band(read %p: memref<2x1x2xf32>, read %v: memref<4x1x5xf32>, write %y: memref<4x1x6xf32>, %scratch: memref<64xi8>, %begin: index, %end: index)
-        attributes {instantiates = #kernel.band_product<tokens = 4, heads = 1, size = 6, width = 1, multiprocessors = 132, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>} {
-      kernel.return
-    }
-  }
-}
-
-// -----
-
-// A distance below zero leaves the buffer.
-module {
-  module @kernels {
-    // expected-error @below {{is a template that reaches 18446744073709551615 elements of buffer 0, which has 8}}
-    kernel.func @transpose(read %x: memref<8xf32>, write %y: memref<8xf32>, %scratch: memref<64xi8>, %begin: index, %end: index)
-        attributes {instantiates = #kernel.transpose<matrices = 1, p = 4, q = 2, in_matrix = 0, in_row = -4, out_matrix = 0, out_row = 2, is_vector = false, x = 0, y = 1>} {
-      kernel.return
-    }
-  }
-}
-
-// -----
-
 // What is read back was written before, under the same mask or a wider one.
 module {
   module @kernels {
