@@ -69,6 +69,10 @@ void ModelRuns::compareEmulated() {
   }
   if (HasFatalFailure())
     return;
+  if (model.has8Bit)
+    interpretAnew();
+  if (HasFatalFailure())
+    return;
   for (const int64_t world : std::set<int64_t>{1, emulated.rbegin()->first}) {
     plan::Plan &plan = emulated.at(world);
     joinSources(plan);

@@ -74,10 +74,10 @@ protected:
   /// The whole ones verify IR after every pass, the others after every stage, as nanoc does.
   Watch watch() const { return isWhole() ? Watch::EveryPass : Watch::EveryStage; }
 
-  /// Everything up to the plans for the CPU; `optimized` are the modules after the compiler's stage
-  /// of that name, for one rank.
+  /// Everything up to the plans for the CPU.
   void compile();
   /// The plans of a target by number of ranks, each that divides the batch and is at most `worlds`.
+  /// `optimized` become its modules after the compiler's stage of that name, for one rank.
   void compile(PipelineOptions pipeline, int64_t worlds, std::map<int64_t, plan::Plan> &into);
   void compile(const std::vector<mlir::OwningOpRef<mlir::ModuleOp>> &modules,
                const PipelineOptions &pipeline, std::map<int64_t, plan::Plan> &into);
@@ -87,6 +87,11 @@ protected:
   size_t stageOf(int64_t step) const { return model.laterSeqLen > 0 && step > 0 ? 1 : 0; }
   /// The optimized program of a role that runs in a step; null when there is none.
   graph::ProgramOp programOfStep(llvm::StringRef role, int64_t step);
+  /// What a run of `optimized` should leave: `wanted` and `unrounded`.
+  void interpretRuns();
+  /// The same for another target, which rounds other numbers where products there have other sizes
+  /// (aligned ones fit 8 bits that others do not); without any rounding it is the same function.
+  void interpretAnew();
   /// Two steps by the interpreter.
   void interpretRun(Arithmetic arithmetic, Record &record);
   /// The same, one validation and one generation by a plan on `world` ranks of its target's device,
