@@ -46,6 +46,16 @@ class ModelsThatFailed : public RandomModels {
 
 TEST_P(ModelsThatFailed, TrainAsTheInterpreterDoes) { trainAsTheInterpreterDoes(); }
 
+/// A model of which more products have sizes for 8 bits on a GPU, where rows are aligned.
+class ModelIn8Bits : public RandomModels {
+  RandomModel make() const override {
+    return randomModel(GetParam(), {.isWhole = false, .is8Bit = true});
+  }
+  bool runsOnEmulator() const override { return true; }
+};
+
+TEST_P(ModelIn8Bits, TrainsAsItsTargetRounds) { trainAsTheInterpreterDoes(); }
+
 /// A model with moments of two parameters that are zero but for rounding: what plain programs make
 /// of them says how large they may be.
 class ModelOfDifferences : public RandomModels {
@@ -87,6 +97,7 @@ std::vector<uint64_t> kept(const std::vector<uint64_t> &numbers) {
   return std::getenv("NANO_RANDOM_MODELS") ? std::vector<uint64_t>() : numbers;
 }
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ModelsThatFailed);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ModelIn8Bits);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ModelOfDifferences);
 
 /// The first that runs on the emulator with all products fused that can be, and rows aligned.
@@ -97,6 +108,9 @@ INSTANTIATE_TEST_SUITE_P(Kept, RandomModels, testing::ValuesIn(kept({48})),
 /// moments of Adam below the smallest normal number.
 INSTANTIATE_TEST_SUITE_P(Kept, ModelsThatFailed,
                          testing::ValuesIn(kept({1004286, 1006106, 2180103})),
+                         testing::PrintToStringParamName());
+
+INSTANTIATE_TEST_SUITE_P(Kept, ModelIn8Bits, testing::ValuesIn(kept({41000})),
                          testing::PrintToStringParamName());
 
 /// The number of its tokens and first values.
