@@ -158,30 +158,37 @@ Tensor none(RankedTensorType type, DType element, Line at) {
 
 constexpr int64_t mostTaken = 64;
 
-/// Rows have at most so many columns where these and 16 bits of a number are the bits of one f32.
-constexpr int64_t mostRanked = 1 << 14;
+/// Rows have at most so many columns where these and 16 bits of a number are one i32.
+constexpr int64_t mostRanked = 1 << 16;
+constexpr double leastI32 = std::numeric_limits<int32_t>::min();
 
-/// Of each element of x, a bf16, its rank: a positive number that is larger where the element is,
-/// and among equal ones where its column comes before. Its bits are, behind the sign, one, so that
-/// it is normal and finite, sixteen that order as elements do, and the columns behind it. All NaN
-/// are equal, whatever their bits: the largest.
+/// Of each element of x, a bf16, its rank: an i32 that is larger where the element is, and among
+/// equal ones where its column comes before. Its upper half orders as elements do, its lower one is
+/// the columns behind it. All NaN are equal, whatever their bits: the largest.
 Tensor ranksOf(const Tensor &x, const Tensor &numbers, Line at) {
   const Tensor wide = cast(At(x, at), f32), bits = bitcast(At(wide, at), i32);
-  // As unsigned numbers 2^31 and the magnitude, or less it: both zeros are equal. 2^31 is no i32.
-  const Tensor most = Operand(bits, at) + Operand(0x7fffffff, at),
-               above = Operand(most, at) + Operand(1.0, at);
+  // The magnitude, or less it: both zeros are equal.
   const Tensor ofNumber = select(Operand(bits, at) < Operand(0.0, at),
-                                 Operand(0.0, at) - Operand(bits, at), Operand(above, at));
+                                 Operand(leastI32, at) - Operand(bits, at), Operand(bits, at));
   const Tensor order =
-      select(isNotNan(wide, at), Operand(ofNumber, at), Operand(double(-0x10000), at));
-  const Tensor behind = Operand(double(0x00800000 + mostRanked - 1), at) - Operand(numbers, at);
-  const Tensor upper = Operand(order, at) >> Operand(2.0, at);
-  return bitcast(At(Operand(upper, at) + Operand(behind, at), at), f32);
+      select(isNotNan(wide, at), Operand(ofNumber, at), Operand(double(0x7fff0000), at));
+  const Tensor behind = Operand(double(mostRanked - 1), at) - Operand(numbers, at);
+  return Operand(order, at) + Operand(behind, at);
+}
+/// Of each rank a number that is larger where the rank is, but that those of `best` and above are
+/// the smallest: rank − best − 2^31, modulo 2^32, with which `best` is the least i32.
+Tensor below(const Tensor &best, const Tensor &ranks, Line at) {
+  const Tensor less = Operand(leastI32, at) - Operand(best, at);
+  return Operand(ranks, at) + Operand(less, at);
+}
+/// The rank of such a number.
+Tensor rankOf(const Tensor &number, const Tensor &best, Line at) {
+  const Tensor more = Operand(best, at) + Operand(leastI32, at);
+  return Operand(number, at) + Operand(more, at);
 }
 /// The column of a rank.
 Tensor columnOf(const Tensor &rank, Line at) {
-  const Tensor behind =
-      Operand(bitcast(At(rank, at), i32), at) & Operand(double(mostRanked - 1), at);
+  const Tensor behind = Operand(rank, at) & Operand(double(mostRanked - 1), at);
   return Operand(double(mostRanked - 1), at) - Operand(behind, at);
 }
 
@@ -260,16 +267,20 @@ TopK topK(const At &x, int64_t k) {
   const Tensor numbers = columnNumbers(type, i32, at);
   // Where it can, one maximum finds number and column.
   const bool isRanked = k > 1 && dtypeOf(value) == bf16 && type.getShape().back() <= mostRanked;
-  Tensor rest = isRanked ? ranksOf(x.tensor, numbers, at) : x.tensor;
+  const Tensor ranks = isRanked ? ranksOf(x.tensor, numbers, at) : Tensor();
+  Tensor rest = isRanked ? ranks : x.tensor, best;
   SmallVector<Tensor> values, indices;
   for (int64_t i = 0; i < k; ++i) {
-    const Tensor best = isRanked ? maximum(At(rest, at), -1) : Tensor();
+    if (isRanked) {
+      const Tensor largest = maximum(At(rest, at), -1);
+      best = i == 0 ? largest : rankOf(largest, best, at);
+    }
     indices.push_back(isRanked ? columnOf(best, at) : argmax(At(rest, at)));
     values.push_back(taken(x.tensor, numbers, indices.back(), at));
     if (i + 1 == k)
       break;
     rest = isRanked
-               ? select(Operand(rest, at) == Operand(best, at), Operand(0.0, at), Operand(rest, at))
+               ? below(best, ranks, at)
                : select(Operand(numbers, at) == Operand(indices.back(), at),
                         Operand(-std::numeric_limits<double>::infinity(), at), Operand(rest, at));
   }

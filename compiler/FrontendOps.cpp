@@ -93,8 +93,8 @@ private:
     const Type element = recorder.elementType(type);
     const Operand &operand = operands[i];
     if (operand.isNumber) {
-      if (type == i32 &&
-          (operand.number != std::floor(operand.number) || std::abs(operand.number) > INT32_MAX))
+      if (type == i32 && (operand.number != std::floor(operand.number) ||
+                          operand.number < INT32_MIN || operand.number > INT32_MAX))
         fail(operand.at, fmt::format("{}: {} is not an i32; cast the tensor to f32 first", what,
                                      operand.number));
       values[i] =
@@ -363,7 +363,10 @@ namespace {
 Tensor reduced(const char *what, graph::Combiner combiner, const At &x, const Axes *axes,
                bool mean) {
   Recorder &recorder = Recorder::current();
-  Value value = floats(x, what);
+  // Integers have a maximum too.
+  const bool isOfIntegers =
+      combiner == graph::Combiner::max && dtypeOf(recorder.value(x, what)) == i32;
+  Value value = isOfIntegers ? recorder.value(x, what) : floats(x, what);
   const RankedTensorType type = typeOf(value);
   SmallVector<int64_t> dims, shape;
   for (int64_t d = 0; d < type.getRank(); ++d) {

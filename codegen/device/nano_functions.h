@@ -339,7 +339,7 @@ template <int N> NANO_DEVICE float sum(Vec<float, N> a) {
   return a.lane[0];
 }
 /// Largest lane; NaN when a lane is NaN.
-template <int N> NANO_DEVICE float largest(Vec<float, N> a) {
+template <class T, int N> NANO_DEVICE T largest(Vec<T, N> a) {
 #pragma unroll
   for (int half = N / 2; half > 0; half /= 2)
 #pragma unroll

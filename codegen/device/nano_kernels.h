@@ -292,27 +292,39 @@ template <int Group> NANO_DEVICE uint32_t groupMask() {
 template <int Group> NANO_DEVICE void syncGroup() { syncWarp(groupMask<Group>()); }
 NANO_DEVICE void syncBlock() { syncThreads(); }
 
+struct Add {
+  NANO_DEVICE float operator()(float a, float b) const { return a + b; }
+};
+struct Largest {
+  template <class T> NANO_DEVICE T operator()(T a, T b) const { return maximum(a, b); }
+};
+
 /// `combine` over a group of lanes, the same bits in each: x ∘ x of lane ⊕ Group/2, … 1.
-template <int Group, class Combine> NANO_DEVICE float groupCombine(float value, Combine combine) {
-  const uint32_t mask = groupMask<Group>();
+template <int Group, class T, class Combine> NANO_DEVICE T groupCombine(T value, Combine combine) {
+  // Of integers a warp finds the largest in one instruction.
+  if constexpr (isSame<T, int> && isSame<Combine, Largest> && Group == 32) {
+    return warpMax(value);
+  } else {
+    const uint32_t mask = groupMask<Group>();
 #pragma unroll
-  for (int distance = Group / 2; distance > 0; distance /= 2)
-    value = combine(value, shuffleXor(value, distance, mask));
-  return value;
+    for (int distance = Group / 2; distance > 0; distance /= 2)
+      value = combine(value, shuffleXor(value, distance, mask));
+    return value;
+  }
 }
 /// `combine` over the block's threads, in order of warps; `partials` is shared memory for 32
-/// numbers.
-template <int Threads, class Combine>
-NANO_DEVICE float blockCombine(float value, float *partials, Combine combine) {
+/// numbers, whose bits are kept.
+template <int Threads, class T, class Combine>
+NANO_DEVICE T blockCombine(T value, float *partials, Combine combine) {
   value = groupCombine<32>(value, combine);
   syncThreads();
   if (laneIndex() == 0)
-    partials[warpIndex()] = value;
+    partials[warpIndex()] = bitCast<float>(value);
   syncThreads();
-  float total = partials[0];
+  T total = bitCast<T>(partials[0]);
 #pragma unroll
   for (int warp = 1; warp < Threads / 32; ++warp)
-    total = combine(total, partials[warp]);
+    total = combine(total, bitCast<T>(partials[warp]));
   return total;
 }
 
@@ -321,18 +333,18 @@ template <int Group> NANO_DEVICE void syncTeam(int64_t team) { barrierSync(1 + i
 /// `combine` over the threads of a team, in order of warps. `partials` is shared memory for a
 /// number of each of the block's warps, which no other call uses until its team has waited once
 /// more.
-template <int Group, class Combine>
-NANO_DEVICE float teamCombine(float value, float *partials, int64_t team, Combine combine) {
+template <int Group, class T, class Combine>
+NANO_DEVICE T teamCombine(T value, float *partials, int64_t team, Combine combine) {
   constexpr int warps = Group / 32;
   value = groupCombine<32>(value, combine);
   if (laneIndex() == 0)
-    partials[warpIndex()] = value;
+    partials[warpIndex()] = bitCast<float>(value);
   syncTeam<Group>(team);
   const float *const ofTeam = partials + team * warps;
-  float total = ofTeam[0];
+  T total = bitCast<T>(ofTeam[0]);
 #pragma unroll
   for (int warp = 1; warp < warps; ++warp)
-    total = combine(total, ofTeam[warp]);
+    total = combine(total, bitCast<T>(ofTeam[warp]));
   return total;
 }
 
@@ -365,12 +377,6 @@ NANO_DEVICE float sharedSum(const float *partials, int64_t team, int64_t i) {
   return total;
 }
 
-struct Add {
-  NANO_DEVICE float operator()(float a, float b) const { return a + b; }
-};
-struct Largest {
-  NANO_DEVICE float operator()(float a, float b) const { return maximum(a, b); }
-};
 /// Sum over a group of lanes, the block's threads, or a team.
 template <int Group> NANO_DEVICE float groupSum(float value) {
   return groupCombine<Group>(value, Add());
@@ -381,14 +387,15 @@ template <int Threads> NANO_DEVICE float blockSum(float value, float *partials) 
 template <int Group> NANO_DEVICE float teamSum(float value, float *partials, int64_t team) {
   return teamCombine<Group>(value, partials, team, Add());
 }
-/// Maximum over them; NaN when one has NaN.
-template <int Group> NANO_DEVICE float groupMax(float value) {
+/// Maximum over them, of floats or integers; NaN when one has NaN.
+template <int Group, class T = float> NANO_DEVICE T groupMax(T value) {
   return groupCombine<Group>(value, Largest());
 }
-template <int Threads> NANO_DEVICE float blockMax(float value, float *partials) {
+template <int Threads, class T = float> NANO_DEVICE T blockMax(T value, float *partials) {
   return blockCombine<Threads>(value, partials, Largest());
 }
-template <int Group> NANO_DEVICE float teamMax(float value, float *partials, int64_t team) {
+template <int Group, class T = float>
+NANO_DEVICE T teamMax(T value, float *partials, int64_t team) {
   return teamCombine<Group>(value, partials, team, Largest());
 }
 

@@ -325,7 +325,9 @@ IntegerRange IntegerRanges::compute(Operation *op) const {
       })
       .Case<ReduceOp, GatherOp>([&](auto) {
         const Range all = operand(0);
-        return isF32(op->getResult(0)) ? Range{all.low, all.high, isOneNumber(all)} : Range();
+        // Rows of a table of i32 that are not there are zeros.
+        const bool isKnown = isF32(op->getResult(0)) || isa<ReduceOp>(op);
+        return isKnown ? Range{all.low, all.high, isOneNumber(all)} : Range();
       })
       .Case<BroadcastOp, ReshapeOp, RotateOp, TransposeOp, PermuteOp>(
           [&](auto) { return operand(0); })

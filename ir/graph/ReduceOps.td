@@ -8,17 +8,17 @@ def Nano_ReduceOp : Nano_Op<"reduce", [Pure, DeclareOpInterfaceMethods<Nano_Diff
   let summary = "sum, maximum or log-sum-exp over dimensions";
   let description = [{
     y[kept indices] = Σ x (`sum`), max x (`max`) or ln Σ eˣ (`logsumexp`) over the indices of `dims`, which disappear. Accumulated in f32 in an order that
-    depends on the shapes alone, and rounded once to the operand's element type. The derivative of a maximum flows to every element that equals it;
-    that of a log-sum-exp is e^(x − y).
+    depends on the shapes alone, and rounded once to the operand's element type; a maximum may be of i32. The derivative of a maximum flows to every element that
+    equals it; that of a log-sum-exp is e^(x − y).
 
     A sum over no elements is 0.
 
     A log-sum-exp neither overflows nor is lost to underflow: −∞ where all elements are −∞; +∞ where one is +∞; NaN where one is NaN.
 
-    Operands: `x`, f32 or bf16, of the result's element type; a log-sum-exp takes f32 only.
+    Operands: `x`, f32 or bf16, of the result's element type; a maximum takes i32 too, a log-sum-exp f32 only.
 
-    Errors: `dims` empty, out of range, or not strictly increasing; a result whose shape is not what remains; element types that differ; a log-sum-exp of bf16; a maximum or log-sum-exp
-    over no elements.
+    Errors: `dims` empty, out of range, or not strictly increasing; a result whose shape is not what remains; element types that differ; a sum of i32; a log-sum-exp of another type than f32; a
+    maximum or log-sum-exp over no elements.
 
     Example:
 
@@ -29,8 +29,8 @@ def Nano_ReduceOp : Nano_Op<"reduce", [Pure, DeclareOpInterfaceMethods<Nano_Diff
     }
     ```
   }];
-  let arguments = (ins Nano_CombinerAttr:$combiner, Nano_FloatTensor:$x, DenseI64ArrayAttr:$dims);
-  let results = (outs Nano_FloatTensor:$result);
+  let arguments = (ins Nano_CombinerAttr:$combiner, Nano_NumberTensor:$x, DenseI64ArrayAttr:$dims);
+  let results = (outs Nano_NumberTensor:$result);
   let assemblyFormat = "$combiner $x `dims` $dims attr-dict `:` type($x) `->` type($result)";
   let hasVerifier = 1;
 }

@@ -338,6 +338,8 @@ LogicalResult ReduceOp::verify() {
   if (elementOf(getX()) != elementOf(getResult()))
     return emitOpError("element types differ: ")
            << elementOf(getX()) << " and " << elementOf(getResult());
+  if (getCombiner() == Combiner::sum && elementOf(getX()).isInteger(32))
+    return emitOpError("a sum is of f32 or bf16, not of ") << elementOf(getX());
   // y rounded to bf16 would not do for its derivative, e^(x − y).
   if (getCombiner() == Combiner::logsumexp && !elementOf(getX()).isF32())
     return emitOpError("a log-sum-exp is of f32, not of ") << elementOf(getX());

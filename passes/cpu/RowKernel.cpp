@@ -173,7 +173,7 @@ private:
       return failure();
     plan = std::move(*planned);
     for (graph::ReduceOp reduce : form.columnReduces)
-      columnSums[reduce] = frame.allocate(form.columns, v.b.getF32Type());
+      columnSums[reduce] = frame.allocate(form.columns, carriedType(reduce));
     for (const RowPass &pass : plan.passes)
       for (Value value : pass.kept) {
         Type element = getElementTypeOrSelf(value.getType());

@@ -86,8 +86,9 @@ private:
     int64_t strip = layout.strip();
     SmallVector<Value> memories;
     for (size_t k = 0; k < sums.size(); ++k) {
-      memories.push_back(
-          named("sums", [&] { return frame.allocate(slices * strip, v.b.getF32Type()); }));
+      memories.push_back(named("sums", [&] {
+        return frame.allocate(slices * strip, carriedType(form.columnReduces[k]));
+      }));
       v.store(sums[k], memories[k], e.add(e.mul(slice, strip), at).value);
     }
     called("", "syncBlock", Type(), {});

@@ -258,7 +258,7 @@ private:
     int64_t groups = layout.groups();
     Digit iteration{form.iterations, RowEvaluator::uniform({frame.begin, 0})};
     for (graph::ReduceOp reduce : form.columnReduces) {
-      Value memory = named("sums", [&] { return registers(v.b.getF32Type(), layout.vectors); });
+      Value memory = named("sums", [&] { return registers(carriedType(reduce), layout.vectors); });
       columnSums[reduce] = memory;
       FailureOr<SmallVector<Value>> done =
           loop(v.index(0), v.index(layout.vectors), 1, layout.vectors, {},
@@ -293,7 +293,7 @@ private:
     int64_t padded = layout.group * layout.vectors * layout.lanes;
     llvm::DenseMap<Operation *, Value> shared;
     for (graph::ReduceOp reduce : form.columnReduces) {
-      Value memory = frame.allocate(groups * padded, v.b.getF32Type());
+      Value memory = frame.allocate(groups * padded, carriedType(reduce));
       shared[reduce] = memory;
       FailureOr<SmallVector<Value>> done =
           loop(v.index(0), v.index(layout.vectors), 1, layout.vectors, {},

@@ -65,7 +65,8 @@ void CudaRowTotals::openLate(RowPlan &plan) {
   if (int64_t(found.size()) * count * 4 > mostLateBytes)
     return;
   for (Late &number : found) {
-    number.parts = named("parts", [&] { return frame.allocate(count, v.b.getF32Type()); });
+    number.parts =
+        named("parts", [&] { return frame.allocate(count, carriedType(number.reduce)); });
     llvm::erase(plan.rowOutputs, number.output);
   }
   late = std::move(found);
@@ -80,8 +81,8 @@ LogicalResult CudaRowTotals::leave(const RowPass &pass, ArrayRef<Value> parts) {
   SmallVector<Value> numbers = totals(pass.rowReduces, parts, [&](bool isSum, Value number) {
     if (VectorOps::isVector(number))
       number = isSum ? v.sumLanes(number) : v.maxLanes(number);
-    StringRef name = isSum ? "sum" : "largest", what = isSum ? "Sum" : "Max";
-    return called(name, Twine("group") + what + "<32>", v.b.getF32Type(), number);
+    const Type type = number.getType();
+    return called(isSum ? "sum" : "largest", exchange("group", isSum, 32, type), type, number);
   });
   Index inWarp = e.rem(lane, 32);
   e.moveTo(e.depth());
@@ -124,22 +125,20 @@ SmallVector<Value> CudaRowTotals::totalsOf(const RowPass &pass, ArrayRef<Value> 
 
 /// The sum or maximum of the numbers, one or a vector, that the row's threads have.
 Value CudaRowTotals::total(bool isSum, Value number) {
-  StringRef name = isSum ? "sum" : "largest", what = isSum ? "Sum" : "Max";
+  StringRef name = isSum ? "sum" : "largest";
   return named(name, [&] {
     if (VectorOps::isVector(number))
       number = isSum ? v.sumLanes(number) : v.maxLanes(number);
+    const Type type = number.getType();
     if (layout.group == 1)
       return number;
     if (layout.isTeam()) {
       const Value own = nextPartials();
-      return called(name, Twine("team") + what + "<" + Twine(layout.group) + ">", v.b.getF32Type(),
-                    {number, own, team});
+      return called(name, exchange("team", isSum, layout.group, type), type, {number, own, team});
     }
     if (layout.group <= 32)
-      return called(name, Twine("group") + what + "<" + Twine(layout.group) + ">", v.b.getF32Type(),
-                    number);
-    return called(name, Twine("block") + what + "<" + Twine(layout.threads) + ">", v.b.getF32Type(),
-                  {number, partials});
+      return called(name, exchange("group", isSum, layout.group, type), type, number);
+    return called(name, exchange("block", isSum, layout.threads, type), type, {number, partials});
   });
 }
 

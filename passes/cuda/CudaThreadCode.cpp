@@ -18,6 +18,11 @@ Value CudaThreadCode::called(StringRef name, const Twine &callee, Type result,
   return named(name, [&] { return frame.callDevice(v.b, callee.str(), result, operands); });
 }
 
+std::string CudaThreadCode::exchange(StringRef among, bool isSum, int64_t threads, Type type) {
+  const char *of = isa<FloatType>(type) ? ">" : ", int>";
+  return (among + (isSum ? "Sum<" : "Max<") + Twine(threads) + of).str();
+}
+
 Value CudaThreadCode::less(Value a, Value c) {
   return arith::CmpIOp::create(v.b, v.loc, arith::CmpIPredicate::slt, a, c);
 }

@@ -24,6 +24,9 @@ protected:
   /// A call of nano::`callee`; its result, null when it has none.
   mlir::Value called(llvm::StringRef name, const llvm::Twine &callee, mlir::Type result,
                      mlir::ValueRange operands);
+  /// The device library's sum or maximum of a number, f32 or i32, that so many threads of a group,
+  /// a team or a block have.
+  static std::string exchange(llvm::StringRef among, bool isSum, int64_t threads, mlir::Type type);
 
   /// What kernels call an element type.
   static llvm::StringRef deviceName(mlir::Type element);

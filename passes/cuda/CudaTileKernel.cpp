@@ -131,7 +131,7 @@ private:
   LogicalResult emitStripRows() {
     partials.clear();
     for (graph::ReduceOp reduce : form.rowReduces) {
-      Value memory = named("partials", [&] { return numbers(turns(), v.b.getF32Type()); });
+      Value memory = named("partials", [&] { return numbers(turns(), carriedType(reduce)); });
       partials.push_back(memory);
       if (failed(overTurns(e.constant(0), turns(), [&](Index turn, Index) {
             memref::StoreOp::create(v.b, v.loc, identity(reduce), memory, turn.value);
@@ -163,9 +163,8 @@ private:
       Value sum = memref::LoadOp::create(v.b, v.loc, memory, turn.value);
       StringRef name = isSum(op) ? "sum" : "largest";
       if (tiles.group() > 1)
-        sum =
-            called(name, Twine(isSum(op) ? "groupSum<" : "groupMax<") + Twine(tiles.group()) + ">",
-                   v.b.getF32Type(), sum);
+        sum = called(name, exchange("group", isSum(op), tiles.group(), sum.getType()),
+                     sum.getType(), sum);
       e.rowScalars[op.getResult()] = {{v.roundTo(elementType(op), sum), e.depth()},
                                       numberOf(position)};
     }
@@ -265,12 +264,12 @@ private:
     for (graph::ReduceOp reduce : form.columnReduces) {
       ColumnSum sum;
       sum.reduce = reduce;
-      sum.ofThread = named("sums", [&] { return registers(v.b.getF32Type(), 1); });
+      sum.ofThread = named("sums", [&] { return registers(carriedType(reduce), 1); });
       sum.ofTile = named("tileSums", [&] {
-        return frame.allocate(tiles.buffers * groups() * tiles.columns, v.b.getF32Type());
+        return frame.allocate(tiles.buffers * groups() * tiles.columns, carriedType(reduce));
       });
       sum.ofBlock = named("columnSums", [&] {
-        return frame.allocate(llvm::alignTo(form.columns, tiles.columns), v.b.getF32Type());
+        return frame.allocate(llvm::alignTo(form.columns, tiles.columns), carriedType(reduce));
       });
       columnSums.push_back(sum);
     }

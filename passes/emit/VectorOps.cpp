@@ -415,7 +415,11 @@ Value VectorOps::sumLanes(Value vector) {
 }
 Value VectorOps::maxLanes(Value vector) {
   if (usesLibrary)
-    return vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXIMUMF, vector);
+    return vector::ReductionOp::create(b, loc,
+                                       isa<FloatType>(getElementTypeOrSelf(vector.getType()))
+                                           ? vector::CombiningKind::MAXIMUMF
+                                           : vector::CombiningKind::MAXSI,
+                                       vector);
   return lanesTree(vector, &VectorOps::max);
 }
 Value VectorOps::anyLane(Value mask) {

@@ -185,6 +185,8 @@ LogicalResult RowCode::store(unsigned output, Value value, const Position &posit
 }
 
 Value RowCode::identity(graph::ReduceOp reduce) {
+  if (!isa<FloatType>(elementType(reduce)))
+    return v.i32(std::numeric_limits<int32_t>::min());
   return v.f32(isSum(reduce) ? 0.0 : -std::numeric_limits<double>::infinity());
 }
 

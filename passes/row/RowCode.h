@@ -52,6 +52,10 @@ protected:
   static mlir::Type elementType(graph::ReduceOp reduce) {
     return mlir::getElementTypeOrSelf(reduce.getType());
   }
+  /// Of what is carried: f32, or i32.
+  static mlir::Type carriedType(graph::ReduceOp reduce) {
+    return VectorOps::registerType(elementType(reduce));
+  }
   static bool isSum(graph::ReduceOp reduce) { return reduce.getCombiner() == graph::Combiner::sum; }
   static bool isLogSumExp(graph::ReduceOp reduce) {
     return reduce.getCombiner() == graph::Combiner::logsumexp;

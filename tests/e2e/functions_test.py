@@ -404,6 +404,28 @@ def places_of_nan(x):
     return sum(i * (j * j + 1) for j, i in enumerate(order[:5])) + 100 * order[0]
 
 
+# Maxima of integers, which f32 does not have exactly: of rows, of columns, and of all; of a few and
+# of so many that a block's threads exchange them.
+INTEGERS = """
+    const Tensor n = cast(round(100.0 * x), i32) * 100003;
+    const Tensor wide = (iota({T, 5000}, 1) * 7919 + slice(n, 1, 0, 1)) % 100000007 - 50000000;
+    const Tensor tall = (iota({5000, C}) * 7919 + slice(n, 0, 0, 1)) % 100000007 - 50000000;
+    auto kept = [](const Tensor &y) { return cast(y % 1009, f32); };
+    return kept(maximum(n, -1)) + kept(maximum(wide, -1)) + kept(maximum(n))
+        + sum(kept(maximum(n, 0)) + kept(maximum(tall, 0)), -1) + 0.0 * (sum(x, -1) + sum(w))"""
+
+
+def maxima_of_integers(parts):
+    numbers = [[round(100 * v) * 100003 for v in x] for x in parts]
+
+    def most(first):
+        return max((7919 * i + first) % 100000007 - 50000000 for i in range(5000)) % 1009
+
+    row = [max(x) % 1009 + most(x[0]) for x in numbers]
+    column = [max(x) % 1009 for x in columns(numbers)] + [most(v) for v in numbers[0]]
+    return sum(row) + ROWS * (sum(column) + max(map(max, numbers)) % 1009)
+
+
 # Whose gradients end at whole numbers and at bits: x's is zero.
 FLAT = ("whole", "argmax", "bits")
 
@@ -468,25 +490,34 @@ class Functions(RunTest):
             found.append((train_losses(log), read_safetensors(end)))
         self.assertEqual(*found)
 
-    def test_order_of_nan(self):
-        """NaN is the largest, in either type, on the CPU and in kernels for CUDA."""
+    def assert_loss_on_both(self, name, code, expected):
+        """The sum of all losses of one step, to the bit, on the CPU and in kernels for CUDA."""
         write_shard(self.path("t_0.bin"), [*range(ROWS), 0, 0])
+        for target, device in (("cpu", "cpu"), ("cuda", "emulator")):
+            run = f"{name}-{target}"
+            with self.subTest(run):
+                source, plan = self.path(run + ".cpp"), self.path(run + ".plan")
+                with open(source, "w", encoding="utf-8") as file:
+                    file.write(MODEL.replace("CODE", code))
+                done = run_command("nanoc", "compile", source, "-o", plan, "--target", target)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                _, start = self.train(plan, run + "-start", "--device", device, "--steps", 0)
+                log, _ = self.train(plan, run, "--device", device, "--steps", 1)
+                rows = read_safetensors(start)["rows"]
+                parts = [rows[at : at + COLUMNS] for at in range(0, len(rows), COLUMNS)]
+                self.assertEqual(train_losses(log)[0] * ROWS, expected(parts))
+
+    def test_order_of_nan(self):
+        """NaN is the largest, in either type."""
         for element in ("f32", "bf16"):
-            for target, device in (("cpu", "cpu"), ("cuda", "emulator")):
-                name = f"{element}-{target}"
-                with self.subTest(name):
-                    source, plan = self.path(name + ".cpp"), self.path(name + ".plan")
-                    with open(source, "w", encoding="utf-8") as file:
-                        file.write(MODEL.replace("CODE", NAN.replace("TYPE", element)))
-                    done = run_command("nanoc", "compile", source, "-o", plan, "--target", target)
-                    self.assertEqual(done.returncode, 0, done.stderr)
-                    _, start = self.train(plan, name + "-start", "--device", device, "--steps", 0)
-                    log, _ = self.train(plan, name, "--device", device, "--steps", 1)
-                    rows = read_safetensors(start)["rows"]
-                    parts = [rows[at : at + COLUMNS] for at in range(0, len(rows), COLUMNS)]
-                    self.assertEqual(
-                        train_losses(log)[0] * ROWS, sum(places_of_nan(x) for x in parts)
-                    )
+            self.assert_loss_on_both(
+                element,
+                NAN.replace("TYPE", element),
+                lambda parts: sum(places_of_nan(x) for x in parts),
+            )
+
+    def test_maxima_of_integers(self):
+        self.assert_loss_on_both("integers", INTEGERS, maxima_of_integers)
 
 
 if __name__ == "__main__":

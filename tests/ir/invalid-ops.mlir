@@ -265,6 +265,14 @@ nano.program @f(%x: tensor<2x4xbf16>) -> tensor<2xbf16> {
 
 // -----
 
+nano.program @f(%x: tensor<2x4xi32>) -> tensor<2xi32> {
+  // expected-error @below {{a sum is of f32 or bf16, not of 'i32'}}
+  %y = nano.reduce sum %x dims [1] : tensor<2x4xi32> -> tensor<2xi32>
+  nano.return %y : tensor<2xi32>
+}
+
+// -----
+
 nano.program @f(%x: tensor<4xi32>) -> tensor<4xi32> {
   // expected-error @below {{of integers: a sum or a maximum, not a log-sum-exp}}
   %y = nano.scan logsumexp %x : tensor<4xi32>

@@ -663,3 +663,21 @@ step.program @alone {
     nano.yield %0 : tensor<1xf32>
   }
 }
+
+// -----
+
+// The largest of integers is one of integers: nothing is converted, and a warp's lanes find it in one instruction.
+// CHECK-LABEL: // max
+// CHECK:           nano::Vec<int, 4> partial = nano::splat<4>((-2147483647 - 1));
+// CHECK:             partial = nano::maximum(partial,
+// CHECK:           const int largest = nano::groupMax<32, int>(nano::largest(partial));
+// CHECK:           y[row] = largest;
+step.program @largest_of_integers {
+  %x = step.buffer "x" : memref<64x768xi32>
+  %y = step.buffer "y" : memref<64xi32>
+  step.task ins(%x) outs(%y) : (memref<64x768xi32>) -> memref<64xi32> {
+  ^bb0(%0: tensor<64x768xi32>):
+    %1 = nano.reduce max %0 dims [1] : tensor<64x768xi32> -> tensor<64xi32>
+    nano.yield %1 : tensor<64xi32>
+  }
+}
