@@ -211,8 +211,13 @@ private:
       return emitRowsAndColumns(group);
     if (tiles)
       return emitGathered(group);
-    frame.blockIterations = groups;
+    frame.blockIterations = groups * layout.turns;
     Index row = named("row", [&] { return e.add({frame.begin, 0}, group); });
+    if (layout.turns > 1)
+      return LogicalResult(
+          loop(row.value, frame.end, groups, 0, {}, [&](Index each, MutableArrayRef<Value>) {
+            return emitRowHere({{form.iterations, RowEvaluator::uniform(each)}});
+          }));
     if (groups == 1)
       return emitRow({{form.iterations, RowEvaluator::uniform(row)}});
     Value isInside = named("isInside", [&] { return less(row.value, frame.end); });
@@ -553,6 +558,8 @@ LogicalResult emitCudaRowKernel(KernelFrame &frame, const RowForm &form) {
   } else {
     if (tiles)
       tiles->widenBlock(layout, frame.task, form);
+    else
+      layout.takeTurns(frame.task, form, frame.options.multiprocessors);
     FailureOr<RowForm> changed = form;
     if (layout.isTeam() && sumEarly(form))
       changed = RowForm::of(frame.task);

@@ -16,6 +16,7 @@ struct CudaRowLayout {
                      ///< along the columns
   int64_t vectors = 1;   ///< accesses of a thread in a row. Elements form: in a block's iterations
   int64_t threads = 128; ///< of a block
+  int64_t turns = 1;     ///< rows that a group takes one after the other
   int64_t blocks = 0;    ///< that a multiprocessor must have registers for; 0: any number
   bool copiesRows = false;   ///< a block that walks over rows copies them ahead to shared memory
   bool walksColumns = false; ///< a row has more columns to add up than a block's registers hold: as
@@ -25,6 +26,10 @@ struct CudaRowLayout {
 
   /// The layout of a task; equal for tasks with equal rowKey.
   static CudaRowLayout of(step::TaskOp task, const RowForm &form);
+
+  /// Of rows that are drawn at random and not read: several a group, if blocks are left for the
+  /// whole GPU.
+  void takeTurns(step::TaskOp task, const RowForm &form, int64_t multiprocessors);
 
   /// For a long row that shared memory keeps values of, when that has room for so many blocks.
   void keepLongRow(const RowForm &form, int64_t blocks);

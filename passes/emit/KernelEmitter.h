@@ -16,6 +16,7 @@ struct KernelOptions {
   /// They are for blocks of a GPU's threads; else for threads of a processor, each with a range of
   /// iterations.
   bool onGpu = false;
+  int64_t multiprocessors = 132; ///< of the GPU
 };
 
 /// The kernel function of a task while it is written.

@@ -269,6 +269,8 @@ private:
     if (isNew) {
       std::string stem = special ? special->op.drop_front(strlen("nano.")).str() : stemOf(task);
       KernelOptions options{lanes, isCuda};
+      if (isCuda)
+        options.multiprocessors = rates.multiprocessors();
       // A row kernel's strides are in its code: its arguments are plain memory.
       auto flatType = [](MemRefType type) {
         return MemRefType::get({ShapedType::kDynamic}, type.getElementType());

@@ -28,7 +28,9 @@ static std::string emit(ModuleOp module, Shape &shape) {
   const int64_t iterations = kernels::cudaRowIterations(task, *form);
   OwningOpRef<ModuleOp> kernelModule = ModuleOp::create(task.getLoc());
   OpBuilder builder = OpBuilder::atBlockEnd(kernelModule->getBody());
-  kernels::KernelFrame frame(task, {.onGpu = true}, builder, "kernel", [](MemRefType type) {
+  // Of one multiprocessor, so that few rows are enough for blocks that have several in turn.
+  const kernels::KernelOptions options{.onGpu = true, .multiprocessors = 1};
+  kernels::KernelFrame frame(task, options, builder, "kernel", [](MemRefType type) {
     return MemRefType::get({ShapedType::kDynamic}, type.getElementType());
   });
   if (failed(kernels::emitCudaRowKernel(frame, *form)))

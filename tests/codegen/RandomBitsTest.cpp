@@ -81,6 +81,9 @@ TEST(RandomBits, OfRowsAreThoseOfTheirPositions) {
                                         TensorValue{{}, {asI32(0xdeadbeef)}}, TensorValue{{}, {1}}};
   for (auto [rows, columns] : {std::pair(1, 1), {1, 7}, {5, 1}, {3, 130}, {4, 64}, {9, 128}})
     expectExact(tensorText(rows, columns), key);
+  // So many that groups of a kernel's threads take four, or two, in turn.
+  for (auto [rows, columns] : {std::pair(301, 128), {131, 130}})
+    expectExact(tensorText(rows, columns), key);
 }
 
 TEST(RandomBits, AreNormalNumbers) {

@@ -681,3 +681,41 @@ step.program @largest_of_integers {
     nano.yield %1 : tensor<64xi32>
   }
 }
+
+// -----
+
+// A group takes four rows of random bits in turn, so that what depends on the columns alone is computed once.
+// CHECK-LABEL: // random
+// CHECK:           const auto work = launch.find(blockIdx.x, 16);
+// CHECK:           const int64_t row = work.begin + thread / 32;
+// CHECK:           #pragma unroll 1
+// CHECK-NEXT:      for (int64_t at = row; at < work.end; at += 4) {
+// CHECK:             nano::philox<4>(
+// CHECK:             nano::store<4>(bits +
+// Rows that are read too are taken one by one.
+// CHECK-LABEL: // random
+// CHECK:           const auto work = launch.find(blockIdx.x, 1);
+// CHECK-NOT:       for (int64_t
+step.program @bits {
+  %key = step.buffer "key" : memref<i32>
+  %x = step.buffer "x" : memref<49152x768xi32>
+  %bits = step.buffer "bits" : memref<49152x768xi32>
+  %y = step.buffer "y" : memref<49152x768xi32>
+  step.task ins(%key) outs(%bits) : (memref<i32>) -> memref<49152x768xi32> {
+  ^bb0(%k: tensor<i32>):
+    %0 = nano.broadcast %k dims [] : tensor<i32> -> tensor<49152x768xi32>
+    %1 = nano.iota 1 : tensor<49152x768xi32>
+    %2 = nano.iota 0 : tensor<49152x768xi32>
+    %3 = nano.philox counter(%1, %2, %0, %0) key(%0, %0) : tensor<49152x768xi32>
+    nano.yield %3 : tensor<49152x768xi32>
+  }
+  step.task ins(%key, %x) outs(%y) : (memref<i32>, memref<49152x768xi32>) -> memref<49152x768xi32> {
+  ^bb0(%k: tensor<i32>, %a: tensor<49152x768xi32>):
+    %0 = nano.broadcast %k dims [] : tensor<i32> -> tensor<49152x768xi32>
+    %1 = nano.iota 1 : tensor<49152x768xi32>
+    %2 = nano.iota 0 : tensor<49152x768xi32>
+    %3 = nano.philox counter(%1, %2, %0, %0) key(%0, %0) : tensor<49152x768xi32>
+    %4 = nano.xor %3, %a : tensor<49152x768xi32>
+    nano.yield %4 : tensor<49152x768xi32>
+  }
+}
