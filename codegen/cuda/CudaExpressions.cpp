@@ -443,8 +443,11 @@ std::optional<CudaText> CudaPrinter::expression(Operation *op) {
         return text;
       })
       .Case<vector::ShuffleOp>([&](vector::ShuffleOp shuffle) -> Result {
-        // Neighbouring lanes of two vectors behind each other.
         ArrayRef<int64_t> lanes = shuffle.getMask();
+        if (shuffle.getV1() == shuffle.getV2())
+          return CudaText{
+              fmt::format("nano::lanesAt<{}>({})", fmt::join(lanes, ", "), use(shuffle.getV1()))};
+        // Neighbouring lanes of two vectors behind each other.
         for (auto [i, lane] : llvm::enumerate(lanes))
           if (lane != lanes.front() + int64_t(i))
             return std::nullopt;

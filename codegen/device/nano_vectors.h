@@ -162,6 +162,11 @@ template <int N, int first, class A, class B> NANO_DEVICE auto joined(const A &a
   return result;
 }
 
+/// Those lanes of a, in that order.
+template <int... from, class A> NANO_DEVICE auto lanesAt(const A &a) {
+  return Vec<typename ElementType<A>::type, int(sizeof...(from))>{{laneOf(a, from)...}};
+}
+
 // ------------------------------------------------------------------------------ Conversions
 
 /// Two numbers as neighbouring `To` in a word, the first in the lowest bits; and back.

@@ -338,7 +338,7 @@ private:
     size_t width = 0;
     SmallVector<Value> sums = accumulators(pass, unroll, width);
     SmallVector<SmallVector<Value>> results(vectors);
-    SmallVector<Position> positions;
+    SmallVector<Position, 4> positions;
     auto maskOf = [&](int64_t u) { return (u + 1) * lanes > form.columns ? tailMask() : Value(); };
     for (int64_t u = 0; u < vectors; ++u) {
       Position position = row;

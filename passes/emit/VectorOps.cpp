@@ -159,6 +159,25 @@ Value VectorOps::load(Value flat, Value at, Value mask) {
   return widen(vector::MaskedLoadOp::create(b, loc, type, flat, ValueRange{at}, mask, zero));
 }
 
+Value VectorOps::loadRepeated(Value flat, Value at, int64_t repeats) {
+  if (repeats == lanes)
+    return splat(loadScalar(flat, at));
+  const auto type = VectorType::get({lanes / repeats},
+                                    cast<MemRefType>(flat.getType()).getElementType());
+  const Value few = vector::LoadOp::create(b, loc, type, flat, ValueRange{at});
+  SmallVector<int64_t> from;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    from.push_back(lane / repeats);
+  return widen(vector::ShuffleOp::create(b, loc, few, few, from));
+}
+
+Value VectorOps::rotateLanes(Value vector, int64_t size, int64_t shift) {
+  SmallVector<int64_t> from;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    from.push_back(lane - lane % size + (lane % size + shift) % size);
+  return vector::ShuffleOp::create(b, loc, vector, vector, from);
+}
+
 Value VectorOps::loadScalar(Value flat, Value at) {
   return widen(memref::LoadOp::create(b, loc, flat, ValueRange{at}));
 }

@@ -51,6 +51,8 @@ public:
   /// are not touched in memory and read as 0.
   mlir::Value load(mlir::Value flat, mlir::Value at, mlir::Value mask = {});
   mlir::Value loadScalar(mlir::Value flat, mlir::Value at);
+  /// Elements flat[at + lane div repeats], where `lanes` is a multiple of `repeats`.
+  mlir::Value loadRepeated(mlir::Value flat, mlir::Value at, int64_t repeats);
   /// Elements flat[at + offsets[lane]], offsets a vector of index or i32.
   mlir::Value gather(mlir::Value flat, mlir::Value at, mlir::Value offsets, mlir::Value mask = {});
   /// Stores f32 or i32 values (vector or scalar by `value`); f32 into bf16 or f8 memory is
@@ -112,6 +114,9 @@ public:
   mlir::Value philox(mlir::ValueRange counterAndKey);
   /// See nano.normal.
   mlir::Value normal(mlir::Value radius, mlir::Value angle, mlir::Value side);
+
+  /// Of each run of `size` lanes those `shift` further on, the first behind the last.
+  mlir::Value rotateLanes(mlir::Value vector, int64_t size, int64_t shift);
 
   // Reductions over the lanes in a fixed tree (lane i with lane i + half, halving): scalar results.
   mlir::Value sumLanes(mlir::Value vector);

@@ -23,7 +23,8 @@
 // scans and collectives stay as they are; reshapes, slices and concats stay outside as views,
 // except a reshape of the leading dimensions between two ops of one group, or of a vector to the
 // row that is reduced. Gathered rows that are cut into heads for nothing are whole rows first
-// (WidenRows.h), and rows that are moved by some places are read where they lie (ShiftedRows.h).
+// (WidenRows.h), rows that are moved by some places are read where they lie (ShiftedRows.h), and
+// neighbouring columns that are turned as pairs are computed as such (PairedColumns.h).
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ReduceOps.h"
 #include "ir/graph/RowOps.h"
@@ -34,6 +35,7 @@
 #include "passes/fuse/DecomposeReductions.h"
 #include "passes/fuse/FuseGroups.h"
 #include "passes/fuse/NarrowColumns.h"
+#include "passes/fuse/PairedColumns.h"
 #include "passes/fuse/ShiftedRows.h"
 #include "passes/fuse/Softmax.h"
 #include "passes/fuse/WidenRows.h"
@@ -615,6 +617,7 @@ struct Fuse : public nano::impl::FuseBase<Fuse> {
     for (auto function : module.getOps<ProgramOp>()) {
       nano::Traffic before = nano::measureTraffic(function);
       nano::widenGatheredRows(function);
+      nano::joinPairedColumns(function);
       nano::narrowColumns(function);
       nano::readShiftedRows(function);
       if (failed(nano::decomposeReductions(function)))

@@ -109,6 +109,9 @@ def Fuse : Pass<"nano-fuse", "::mlir::ModuleOp"> {
     A concat of zeros and all rows of a tensor but the last or first ones, along any dimension but the last, becomes rows that are gathered, where all that read it can be in kernels: each of them reads
     the tensor where it lies, and no copy is made.
 
+    Where the two columns of a last dimension are cut apart, and what is computed of each is put side by side again, as rotary embeddings of neighbouring columns do, both are computed as rows of whole pairs, in which the
+    other column is a rotation by one.
+
     With `end-products` two groups stay apart where each alone reads a product and the first one reads nothing else, if what the second one needs of it is written in any case: each can be the end of its
     product then, as the square of max(h, 0) that is made again and the gradient that goes back through it.
   }];

@@ -43,6 +43,8 @@ Computed RowEvaluator::loadArgument(Value argument, MemRefType type, Position po
     return {v.loadScalar(flat, address.base.value), address.depth};
   if (address.kind == Address::Kind::Contiguous)
     return {v.load(flat, address.base.value, mask), address.depth};
+  if (address.kind == Address::Kind::Repeated && !mask)
+    return {v.loadRepeated(flat, address.base.value, address.repeats), address.depth};
   return {v.gather(flat, address.base.value, address.offsets, mask), address.depth};
 }
 
@@ -192,9 +194,20 @@ Position RowEvaluator::broadcastOperand(graph::BroadcastOp op, Position position
   return kept;
 }
 
-/// Whole vectors of the operand where the rotation is by whole vectors; else two of them, of whose
-/// lanes the result's are neighbours, if vectors begin at multiples of their lanes.
+/// True where all that a vector's lanes are rotated to are lanes of it.
+bool RowEvaluator::rotatesLanes(graph::RotateOp op, const Position &position) const {
+  const int64_t size = op.getType().getShape().back();
+  return v.lanes % size == 0 && !position.empty() &&
+         position.back().coordinate.kind == Kind::Lanes && position.back().coordinate.aligned &&
+         (position.size() == 1 || position.back().size % size == 0);
+}
+
+/// The vector itself where the rotation is within it; whole vectors of the operand where it is by
+/// whole vectors; else two of them, of whose lanes the result's are neighbours, if vectors begin at
+/// multiples of their lanes.
 SmallVector<Position, 2> RowEvaluator::rotatedOperand(graph::RotateOp op, Position position) {
+  if (rotatesLanes(op, position))
+    return {position};
   const int64_t size = op.getType().getShape().back(), shift = op.getShift(),
                 apart = shift % v.lanes;
   const size_t at = splitAt(position, size);
@@ -212,6 +225,15 @@ SmallVector<Position, 2> RowEvaluator::rotatedOperand(graph::RotateOp op, Positi
 }
 
 FailureOr<Computed> RowEvaluator::rotate(graph::RotateOp op, Position position) {
+  if (rotatesLanes(op, position)) {
+    FailureOr<Computed> all = evaluate(op.getX(), position);
+    if (failed(all) || !VectorOps::isVector(all->value))
+      return all;
+    OpBuilder::InsertionGuard guard(v.b);
+    moveTo(all->depth);
+    return Computed{v.rotateLanes(all->value, op.getType().getShape().back(), op.getShift()),
+                    all->depth};
+  }
   SmallVector<Computed, 2> parts;
   for (Position &place : rotatedOperand(op, std::move(position))) {
     FailureOr<Computed> part = evaluate(op.getX(), std::move(place));
@@ -232,7 +254,7 @@ FailureOr<Computed> RowEvaluator::rotate(graph::RotateOp op, Position position) 
 }
 
 Position RowEvaluator::permutedOperand(graph::PermuteOp op, Position position) {
-  SmallVector<Position> dims;
+  SmallVector<Position, 4> dims;
   int64_t behind = elementsOf(op.getResult());
   for (int64_t size : op.getType().getShape()) {
     size_t begin = splitAt(position, behind);

@@ -97,6 +97,7 @@ private:
   std::optional<Computed> fromHeld(mlir::Value value, Position &position);
   Position broadcastOperand(graph::BroadcastOp op, Position position);
   llvm::SmallVector<Position, 2> rotatedOperand(graph::RotateOp op, Position position);
+  bool rotatesLanes(graph::RotateOp op, const Position &position) const;
   mlir::FailureOr<Computed> rotate(graph::RotateOp op, Position position);
   Position permutedOperand(graph::PermuteOp op, Position position);
   mlir::FailureOr<Computed> elementwise(mlir::Operation *op, const Position &position);

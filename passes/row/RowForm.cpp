@@ -78,6 +78,11 @@ static std::optional<int64_t> suffixOf(ArrayRef<int64_t> shape, int64_t columns)
   return size == columns ? std::optional(count) : std::nullopt;
 }
 
+bool arePairs(int64_t size, int64_t columns) {
+  constexpr int64_t fewestLanes = 4; // of vectors in rows that they divide
+  return size == 2 && columns % fewestLanes == 0;
+}
+
 /// True when all columns of one row are addressed alike by `op`: as consecutive elements, or not at
 /// all.
 static bool addressesRowsWhole(Operation *op, int64_t columns, int64_t elements) {
@@ -90,8 +95,12 @@ static bool addressesRowsWhole(Operation *op, int64_t columns, int64_t elements)
     std::optional<int64_t> suffix = suffixOf(shape, columns);
     if (!suffix)
       return false;
+    int64_t last = shape.size();
+    if (*suffix > 1 && arePairs(shape.back(), columns) &&
+        !llvm::is_contained(broadcast.getDims(), last - 1))
+      --last; // a number that both have
     bool allKept = true, allDropped = true;
-    for (int64_t dim = shape.size() - *suffix; dim < static_cast<int64_t>(shape.size()); ++dim) {
+    for (int64_t dim = shape.size() - *suffix; dim < last; ++dim) {
       if (shape[dim] == 1)
         continue;
       const auto *it = llvm::find(broadcast.getDims(), dim);
@@ -105,10 +114,13 @@ static bool addressesRowsWhole(Operation *op, int64_t columns, int64_t elements)
     ArrayRef<int64_t> shape = iota.getType().getShape();
     std::optional<int64_t> suffix = suffixOf(shape, columns);
     int64_t dim = iota.getDim();
-    return suffix && (dim < static_cast<int64_t>(shape.size()) - *suffix || shape[dim] == columns);
+    return suffix && (dim < static_cast<int64_t>(shape.size()) - *suffix ||
+                      shape[dim] == columns ||
+                      (dim + 1 == int64_t(shape.size()) && arePairs(shape[dim], columns)));
   }
   if (auto rotate = dyn_cast<graph::RotateOp>(op))
-    return rotate.getType().getShape().back() == columns;
+    return rotate.getType().getShape().back() == columns ||
+           arePairs(rotate.getType().getShape().back(), columns);
   if (isa<graph::GatherOp, graph::PermuteOp>(op)) {
     ArrayRef<int64_t> shape = cast<ShapedType>(op->getResult(0).getType()).getShape();
     return !shape.empty() && shape.back() == columns;

@@ -39,6 +39,10 @@ struct RowForm {
   bool isColumnReduce(mlir::Operation *op) const { return llvm::is_contained(columnReduces, op); }
 };
 
+/// True for a last dimension of pairs that each aligned vector of lanes holds some of, where rows
+/// are `columns` long: what is rotated or repeated in a pair is found in the vector's lanes.
+bool arePairs(int64_t size, int64_t columns);
+
 /// A text that is equal for tasks that one kernel can serve: ops, types, layouts and overlaps,
 /// without the number of iterations.
 std::string rowKey(step::TaskOp task, const RowForm &form);

@@ -136,6 +136,13 @@ private:
                         [&](Value operand) { return readsOverwritten(operand, inPlace, seen); });
   }
 
+  /// True where a rotation is among the lanes of each vector, which are stored together.
+  bool staysInLanes(graph::RotateOp rotate) const {
+    const int64_t size = rotate.getType().getShape().back();
+    return frame.options.lanes % size == 0 && form.columns % frame.options.lanes == 0 &&
+           arePairs(size, form.columns);
+  }
+
   /// A rotation reads other columns than the one at hand: what it reads is kept before these are
   /// overwritten.
   void keepRotated(ArrayRef<unsigned> inPlace) {
@@ -148,7 +155,7 @@ private:
     for (Value value : values) {
       auto rotate = value.getDefiningOp<graph::RotateOp>();
       llvm::DenseSet<Value> seen;
-      if (!rotate || !readsOverwritten(rotate.getX(), inPlace, seen))
+      if (!rotate || staysInLanes(rotate) || !readsOverwritten(rotate.getX(), inPlace, seen))
         continue;
       unsigned number = passOf(rotate.getX());
       if (!llvm::is_contained(pass(number).kept, rotate.getX()))

@@ -95,6 +95,16 @@ Value RowPositions::laneOffsets(Coordinate coordinate) {
       .value;
 }
 
+/// Of each lane, in which run of `size` lanes it is.
+Value RowPositions::runs(int64_t size) {
+  const Value numbers = laneOffsets(lanes(constant(0), false));
+  return cached({'d', word(numbers), static_cast<uintptr_t>(size)}, 0,
+                [&]() -> Value {
+                  return arith::DivUIOp::create(v.b, v.loc, numbers, v.splat(v.index(size)));
+                })
+      .value;
+}
+
 Coordinate RowPositions::combine(Coordinate high, Coordinate low, int64_t size) {
   if (high.kind == Kind::Uniform && getConstantIntValue(high.at.value) == 0)
     return low;
@@ -109,12 +119,20 @@ Coordinate RowPositions::combine(Coordinate high, Coordinate low, int64_t size) 
       return uniform(at);
     return lanes(at, low.aligned && size % v.lanes == 0);
   }
+  if (auto it = splits.find({high.at.value, low.at.value});
+      it != splits.end() && high.kind == Kind::Vector && low.kind == Kind::Vector)
+    return lanes(it->second, true);
   unsigned depth = std::max(high.at.depth, low.at.depth);
   Value a = laneOffsets(high), c = laneOffsets(low);
-  return {Kind::Vector,
-          cached({'v', word(a), word(c), static_cast<uintptr_t>(size)}, depth,
-                 [&] { return v.addi(v.muli(a, v.index(size)), c); }),
-          false};
+  Coordinate all = {Kind::Vector,
+                    cached({'v', word(a), word(c), static_cast<uintptr_t>(size)}, depth,
+                           [&] { return v.addi(v.muli(a, v.index(size)), c); }),
+                    false};
+  if (high.kind == Kind::Uniform && low.repeats > 1) {
+    all.repeats = low.repeats;
+    all.first = add(mul(high.at, size), low.first);
+  }
+  return all;
 }
 
 std::pair<Coordinate, Coordinate> RowPositions::split(Coordinate coordinate, int64_t size) {
@@ -127,6 +145,25 @@ std::pair<Coordinate, Coordinate> RowPositions::split(Coordinate coordinate, int
     Index high = div(coordinate.at, size), low = rem(coordinate.at, size);
     splits.try_emplace({high.value, low.value}, coordinate.at);
     return {uniform(high), lanes(low, true)};
+  }
+  if (coordinate.kind == Kind::Lanes && coordinate.aligned && v.lanes % size == 0) {
+    // Runs of `size` lanes, the same in all vectors.
+    const Index first = div(coordinate.at, size);
+    const Value run = runs(size);
+    const Value numbers = laneOffsets(lanes(constant(0), false));
+    const Coordinate high = {Kind::Vector,
+                             cached({'+', word(first.value), word(run)}, first.depth,
+                                    [&] { return v.addi(first.value, run); }),
+                             false, size, first};
+    const Coordinate low = {
+        Kind::Vector,
+        cached({'m', word(numbers), static_cast<uintptr_t>(size)}, 0,
+               [&]() -> Value {
+                 return arith::RemUIOp::create(v.b, v.loc, numbers, v.splat(v.index(size)));
+               }),
+        false};
+    splits.try_emplace({high.at.value, low.at.value}, coordinate.at);
+    return {high, low};
   }
   Value all = laneOffsets(coordinate);
   auto make = [&](char name, auto operation) -> Coordinate {
@@ -149,7 +186,9 @@ Coordinate RowPositions::merge(ArrayRef<Digit> digits) {
     left.push_back(digit);
     while (left.size() > 1) {
       const Digit &high = left[left.size() - 2], &low = left.back();
-      if (high.coordinate.kind != Kind::Uniform || low.coordinate.kind == Kind::Vector ||
+      const bool isHighVector = high.coordinate.kind == Kind::Vector,
+                 isLowVector = low.coordinate.kind == Kind::Vector;
+      if (high.coordinate.kind == Kind::Lanes || isHighVector != isLowVector ||
           !splits.count({high.coordinate.at.value, low.coordinate.at.value}))
         break;
       const Digit whole{high.size * low.size, combine(high.coordinate, low.coordinate, low.size)};
@@ -212,6 +251,7 @@ RowPositions::Address RowPositions::addressOf(MemRefType type, Position position
   address.base = constant(0);
   Value offsets;
   bool contiguous = false;
+  Coordinate repeated;
   auto scatter = [&](Value more) { offsets = offsets ? v.addi(offsets, more) : more; };
   size_t end = position.size();
   behind = 1;
@@ -231,6 +271,8 @@ RowPositions::Address RowPositions::addressOf(MemRefType type, Position position
       contiguous = true;
     else if (coordinate.kind == Kind::Lanes)
       scatter(v.muli(laneOffsets(lanes(constant(0), false)), v.index(stride)));
+    else if (coordinate.repeats > 1 && stride == 1)
+      repeated = coordinate;
     else if (coordinate.kind == Kind::Vector)
       scatter(v.muli(coordinate.at.value, v.index(stride)));
     behind = elements;
@@ -238,6 +280,18 @@ RowPositions::Address RowPositions::addressOf(MemRefType type, Position position
   }
   if (offsets && contiguous)
     scatter(laneOffsets(lanes(constant(0), false)));
+  if (repeated.repeats > 1) {
+    address.base = add(address.base, repeated.first);
+    const bool isAlone = !offsets;
+    moveTo(0);
+    scatter(runs(repeated.repeats));
+    if (isAlone) {
+      address.offsets = offsets;
+      address.kind = Address::Kind::Repeated;
+      address.repeats = repeated.repeats;
+      return address;
+    }
+  }
   address.offsets = offsets;
   address.kind = offsets      ? Address::Kind::Scattered
                  : contiguous ? Address::Kind::Contiguous

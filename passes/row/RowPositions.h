@@ -22,6 +22,9 @@ struct Coordinate {
   Kind kind = Kind::Uniform;
   Index at; ///< Uniform: the index; Lanes: that of lane 0; Vector: vector<lanes x index>
   bool aligned = false; ///< Lanes: a multiple of the number of lanes
+  /// Vector: where it is above 1, lane i is at first + i div repeats.
+  int64_t repeats = 1;
+  Index first = {};
 };
 
 /// The place of an element in row-major order as digits of mixed radix, the most significant first.
@@ -89,14 +92,16 @@ protected:
   unsigned depthOf(mlir::Value value) const;
   /// The index of each lane as a vector<lanes x index>; for Lanes, counted from lane 0.
   mlir::Value laneOffsets(Coordinate coordinate);
+  mlir::Value runs(int64_t size);
   /// (coordinate + shift) mod size, size that of the last dimension.
   Coordinate rotated(Coordinate coordinate, int64_t shift, int64_t size);
 
   /// Where in flat memory of the type's layout a position lies.
   struct Address {
     Index base;
-    enum class Kind { Scalar, Contiguous, Scattered } kind = Kind::Scalar;
-    mlir::Value offsets; ///< Scattered: vector<lanes x index>
+    enum class Kind { Scalar, Contiguous, Repeated, Scattered } kind = Kind::Scalar;
+    mlir::Value offsets; ///< Repeated, Scattered: vector<lanes x index>
+    int64_t repeats = 1; ///< Repeated: lanes in a row that are of one element
     unsigned depth = 0;
   };
   Address addressOf(mlir::MemRefType type, Position position);

@@ -428,9 +428,22 @@ ModelText::Value RandomPieces::turned(Value x) {
   Value others = slice(heads, 1, isFirst ? parts : 0, parts);
   Value before = slice(all, 2, turnsFirst ? 0 : columns - some, some);
   Value rest = slice(all, 2, turnsFirst ? some : 0, columns - some);
-  Value turn = op(before.shape, before.element,
-                  "nano.rotate " + before.name + " by " + std::to_string(some / 2) + " : ");
-  Value after = binary("add", times(before, 0.6), times(turn, 0.8));
+  Value after;
+  if (chance(50)) { // by halves
+    Value turn = op(before.shape, before.element,
+                    "nano.rotate " + before.name + " by " + std::to_string(some / 2) + " : ");
+    after = binary("add", times(before, 0.6), times(turn, 0.8));
+  } else { // neighbours in pairs, by numbers that each pair has
+    const Shape halves = {T, parts, some / 2, 1};
+    Value pairs = reshape(before, {T, parts, some / 2, 2});
+    Value a = slice(pairs, 3, 0, 1), b = slice(pairs, 3, 1, 1);
+    Value cosine = broadcast(parameter({some / 2}, x.element, 0.1, 0.6), halves, {2}),
+          sine = broadcast(parameter({some / 2}, x.element, 0.1, 0.8), halves, {2});
+    Value first = binary("sub", binary("mul", a, cosine), binary("mul", b, sine));
+    Value left = binary("mul", a, sine), right = binary("mul", b, cosine);
+    Value second = chance(50) ? binary("add", left, right) : binary("add", right, left);
+    after = reshape(concat(first, second, 3), before.shape);
+  }
   Value y = turnsFirst ? concat(after, rest, 2) : concat(rest, after, 2);
   if (chance(25)) // the columns as they were are read later
     y = binary("sub", y, times(all, 0.4));
