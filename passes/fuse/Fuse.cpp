@@ -65,6 +65,9 @@ namespace {
 constexpr int64_t joinDistance = 96;
 /// A tensor that siblings share must have at least this many bytes to be worth a join.
 constexpr int64_t siblingBytes = 4096;
+/// And at least one element for so many of a group's: reading a vector of columns, as a bias, once
+/// less is not worth what else the groups work on being alive at one time, and out of the cache.
+constexpr int64_t siblingElements = 1024;
 /// Ops beside cheap ones that a group computes again at most so that a tensor need not be written.
 constexpr size_t mostAgain = 2;
 
@@ -200,6 +203,9 @@ private:
           int64_t a = find(ids[i]), b = find(ids[j]);
           if (a == b || groups[b].firstIndex - groups[a].lastIndex > joinDistance)
             break;
+          const int64_t elements = tensorType(value).getNumElements() * siblingElements;
+          if (!small && elements < std::min(groups[a].space.elements(), groups[b].space.elements()))
+            continue;
           if (small && !(isVector(a, value) && isVector(b, value) &&
                          (groups[a].reduces || groups[b].reduces)))
             continue;

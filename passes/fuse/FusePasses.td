@@ -98,7 +98,7 @@ def Fuse : Pass<"nano-fuse", "::mlir::ModuleOp"> {
     needs them.
 
     A producer joins its consumer's group when both have one space and nothing outside of the group lies between them, because the value then need not cross memory; two groups
-    that read the same large tensor join when neither depends on the other, because it is then read once. A join never adds bytes: nothing is done twice but the cheap
+    that read the same large tensor, and not a vector of columns beside much larger ones, join when neither depends on the other, because it is then read once. A join never adds bytes: nothing is done twice but the cheap
     ops named above. Where all that read a group's tensor convert it to one narrower type, the group writes that. Last, where a group would write for another a tensor that an op or two make from tensors of fewer bytes, as x − mean in f32 from bf16 x, the other makes it again;
     so does one far behind, where the tensor comes of a product in memory, which then lives instead, and of states that stay as they are: a bias is added again rather than its sum written. Products, attention, gradients of embeddings, scans and collectives stay as they are.
 

@@ -332,6 +332,21 @@ nano.program @siblings(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64xf
 
 // -----
 
+// A vector of columns is not worth a kernel of two tensors that are much larger, as logits of two chunks and their bias.
+// CHECK-LABEL: nano.program @siblings_of_columns
+// CHECK:       nano.fused(
+// CHECK:         nano.yield %{{[0-9]+}} : tensor<2048x1024xf32>
+// CHECK:       nano.fused(
+// CHECK:         nano.yield %{{[0-9]+}} : tensor<2048x1024xf32>
+nano.program @siblings_of_columns(%x: tensor<2048x1024xf32>, %y: tensor<2048x1024xf32>, %b: tensor<1024xf32>) -> (tensor<2048x1024xf32>, tensor<2048x1024xf32>) {
+  %c = nano.broadcast %b dims [1] : tensor<1024xf32> -> tensor<2048x1024xf32>
+  %p = nano.add %x, %c : tensor<2048x1024xf32>
+  %q = nano.add %y, %c : tensor<2048x1024xf32>
+  nano.return %p, %q : tensor<2048x1024xf32>, tensor<2048x1024xf32>
+}
+
+// -----
+
 // A reader shares a kernel with the next one that can be a kernel with it: sums of columns stand between two that go along rows.
 // CHECK-LABEL: nano.program @siblings_apart
 // CHECK:       nano.fused({{.*}}) : (tensor<64x64x96xf32>) -> tensor<64x96xf32>
