@@ -14,7 +14,7 @@ def Kernel_ParameterAttr : AttrDef<KernelDialect, "Parameter"> {
     | `as "x"` | what the buffer is called in the kernel's text |
     | `aligned 16` | bytes: a power of two that divides the address of its first element; not stated: the element's size |
     | `constant` | nothing writes the memory while the kernel runs, by way of another parameter either |
-    | `picks 4` | of the buffer it reads no more than so many elements an iteration, those that numbers pick |
+    | `picks 4` | of the buffer it touches so many elements an iteration, those that numbers pick; more only where these ask for it, which hardly any do |
 
     Errors: an alignment that is no power of two; a negative number of elements; a constant that the kernel writes.
 

@@ -396,6 +396,7 @@ private:
     const Bound ofSums = bind(
         sums, {parts}, {places, memrefsOf(task, op.getSum()), memrefsOf(task, op.getLargest())});
     setLaunch(sums, "exp_sums", {shape.rows, shape.columns}, nano::expSumsLaunch(shape));
+    sums.seldom.append(ofSums.outs[0]); // rows with a number far above its shift
     set(sums, kernel::ExpSumsAttr::get(b.getContext(), shape.rows, shape.columns, ofSums.ins[0],
                                        b.getDenseI64ArrayAttr(ofSums.outs[0]),
                                        b.getDenseI64ArrayAttr(ofSums.outs[1]),

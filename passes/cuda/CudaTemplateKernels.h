@@ -20,6 +20,8 @@ struct TemplateFunctions {
 struct TemplateCall {
   std::string stem;                        ///< of the kernel's name
   llvm::SmallVector<mlir::Value> operands; ///< memrefs, distinct
+  llvm::SmallVector<int64_t> seldom;       ///< operands of which hardly any iteration touches more
+                                           ///< than an element
   /// The kernel's template, with the functions that it calls.
   std::function<kernel::TemplateAttrInterface(const TemplateFunctions &)> instance;
   mlir::NamedAttrList identity; ///< the template's parameters, for the kernel's name

@@ -77,7 +77,8 @@ kernel::ParameterAttr parameterOf(const TemplateCall &launch, int64_t i) {
               : kernel::accessOf(llvm::is_contained(instance.getReadPositions(), i), isWritten);
   const bool isConstant = !isWritten && !llvm::is_contained(updatedOperands(launch), i);
   return kernel::ParameterAttr::get(operand.getContext(), access, step::nameOf(operand),
-                                    /*alignment=*/0, isConstant, /*picks=*/0);
+                                    /*alignment=*/0, isConstant,
+                                    /*picks=*/llvm::is_contained(launch.seldom, i) ? 1 : 0);
 }
 } // namespace
 

@@ -106,6 +106,8 @@ step.program @scatter {
 
 // -----
 
+// IR-LABEL: step.program @exp_matmul
+// IR:       kernel.func @exp_sums_{{.*}} as "e" picks 1, write
 // CHECK-LABEL: // exp_matmul
 // CHECK:         static constexpr int rows = 256, columns = 128, inner = 64, kept = 100, blocks = 2, places = 1;
 // CHECK:       __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
