@@ -81,8 +81,11 @@ template <class Tiles> struct Shared {
     return columns(Tiles::stages, 0) + i * ScoreTile::bytes;
   }
   static NANO_DEVICE uint8_t *results() { return scores(Tiles::scoreStages); }
+  static NANO_DEVICE float *sums(int i) {
+    return reinterpret_cast<float *>(results() + ColumnTile::bytes) + i * Tiles::columns * 64;
+  }
   static NANO_DEVICE AllBarriers &barriers() {
-    return *reinterpret_cast<AllBarriers *>(results() + ColumnTile::bytes);
+    return *reinterpret_cast<AllBarriers *>(sums(Tiles::keptTiles));
   }
   static NANO_DEVICE QueryColumns<Tiles::columns> &queries(int stage) {
     return reinterpret_cast<QueryColumns<Tiles::columns> *>(
@@ -203,7 +206,9 @@ NANO_DEVICE void readColumns(const Share<A, Tiles> &share, const Operands &x, in
 }
 
 /// dq, by a warpgroup: what each block of keys gives to a tile of queries, added to what those
-/// before it gave; behind the last block it is a result.
+/// before it gave; behind the last block it is a result. What was given before to the next tile is
+/// read while this one's products are made. Most of it is given to the last tiles of a row, whose
+/// sums stay in shared memory but where one block of threads hands them to the next.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void addUp(const Share<A, Tiles> &share, int ticket, const Operands &x) {
   using S = Shared<Tiles>;
@@ -211,8 +216,9 @@ NANO_DEVICE void addUp(const Share<A, Tiles> &share, int ticket, const Operands 
   auto &barriers = S::barriers();
   const Lane lane;
   const int thread = threadIdx.x % warpgroupThreads, warpRow = lane.warp % 4 * 16;
-  constexpr int region = A::row * 64;
-  float sums[1][8][4];
+  constexpr int tileSums = columns * 64, region = A::row * 64,
+                firstKept = A::row / columns - Tiles::keptTiles;
+  float sums[1][8][4], before[1][8][4];
   int use = 0;
 #pragma unroll 1
   for (int i = 0; i < share.count; ++i) {
@@ -220,26 +226,37 @@ NANO_DEVICE void addUp(const Share<A, Tiles> &share, int ticket, const Operands 
     const int slot = i % Tiles::slots, tiles = share.tiles(unit);
     // The next block of threads goes on with what this one begins.
     const bool isFirst = i < share.first, isHandedOver = i == share.first + share.whole;
-    float *const to = x.partial + (2LL * ticket + isFirst) * region + 4 * thread;
-    const float *const from =
-        isHandedOver ? x.partial + (2LL * ticket - 1) * region + 4 * thread : to;
+    float *const to = x.partial + (2LL * ticket + isFirst) * region;
+    const float *const from = isHandedOver ? x.partial + (2LL * ticket - 1) * region : to;
+    // This thread's part of a tile's sums: in memory, or in shared memory where they stay.
+    auto placeOf = [&](auto *memory, bool stays, int tile) {
+      const int number = Tiles::tilesOfBlock * unit.block + tile;
+      if (stays && number >= firstKept)
+        memory = S::sums(number - firstKept);
+      else
+        memory += number * tileSums;
+      return memory + 4 * thread;
+    };
+    auto readBefore = [&](int tile) {
+      if (unit.block == 0 || tile >= tiles)
+        return;
+      const float *const place = placeOf(from, !isHandedOver, tile);
+#pragma unroll
+      for (int c = 0; c < 8; ++c) {
+        const Float4 four = *reinterpret_cast<const Float4 *>(place + c * 4 * warpgroupThreads);
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          before[0][c][j] = four.value[j];
+      }
+    };
+    mma::forElements(before, lane, [](float &sum, Place) { sum = 0; });
     if (isHandedOver)
       waitForCount(x.counts + ticket, 1);
+    readBefore(0);
     mbarrierWait(&barriers.rowsFull[slot], uint32_t(i / Tiles::slots) & 1);
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile, ++use) {
-      const int stage = use % Tiles::scoreStages,
-                place = (Tiles::tilesOfBlock * unit.block + tile) * columns * 64;
-#pragma unroll
-      for (int c = 0; c < 8; ++c) {
-        const Float4 four =
-            unit.block > 0
-                ? *reinterpret_cast<const Float4 *>(from + place + c * 4 * warpgroupThreads)
-                : Float4{};
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-          sums[0][c][j] = four.value[j];
-      }
+      const int stage = use % Tiles::scoreStages;
       mbarrierWait(&barriers.scoresFull[stage], uint32_t(use / Tiles::scoreStages) & 1);
       warpgroupRegisters(flat(sums));
       warpgroupFence();
@@ -250,7 +267,7 @@ NANO_DEVICE void addUp(const Share<A, Tiles> &share, int ticket, const Operands 
 #pragma unroll
       for (int k = 0; k < rows / 32; ++k)
         warpgroupMultiply<bf16, bf16, Major::MN, Major::MN>(
-            flat(sums), advanced(left, k * 16 * 128), advanced(right, k * 16 * 128), true);
+            flat(sums), advanced(left, k * 16 * 128), advanced(right, k * 16 * 128), k > 0);
       if (tile > 0)
 #pragma unroll
         for (int k = rows / 32; k < rows / 16; ++k)
@@ -260,6 +277,8 @@ NANO_DEVICE void addUp(const Share<A, Tiles> &share, int ticket, const Operands 
       warpgroupWait<0>();
       warpgroupRegisters(flat(sums));
       mbarrierArrive(&barriers.scoresEmpty[stage]);
+      mma::forElements(sums, before, lane, [](float &sum, float &b, Place) { sum += b; });
+      readBefore(tile + 1);
       if (tile < Tiles::tilesOfBlock) { // those behind these keys do not see them
         mma::forElements(sums, lane, [&](float &sum, Place) { sum *= A::scale; });
         const int begin = unit.begin + tile * columns;
@@ -271,9 +290,10 @@ NANO_DEVICE void addUp(const Share<A, Tiles> &share, int ticket, const Operands 
           barrierSync(3, warpgroupThreads); // all warps have read the others' sums
         }
       } else {
+        float *const place = placeOf(to, i != share.first - 1, tile);
 #pragma unroll
         for (int c = 0; c < 8; ++c)
-          *reinterpret_cast<Float4 *>(to + place + c * 4 * warpgroupThreads) =
+          *reinterpret_cast<Float4 *>(place + c * 4 * warpgroupThreads) =
               Float4{{sums[0][c][0], sums[0][c][1], sums[0][c][2], sums[0][c][3]}};
       }
     }
@@ -409,10 +429,10 @@ template <class A, class Tiles, class Operands> NANO_DEVICE void attentionGrads(
     else if (warp == 2 && laneIndex() == 0)
       copy(share, x);
   } else if (group == computingWarpgroups) {
-    decreaseRegisters<72>();
+    decreaseRegisters<104>();
     addUp(Share<A, Tiles>(ticket), ticket, x);
   } else {
-    increaseRegisters<208>();
+    increaseRegisters<192>();
     compute(Share<A, Tiles>(ticket), x);
   }
 }

@@ -69,13 +69,15 @@ template <int Columns, int Stages, bool Ahead> struct ChainTiles {
 };
 
 /// Tiles of the gradients of short causal rows in five products: two warpgroups have 64 keys each,
-/// a third one adds up the gradients of queries, one copies.
+/// a third one adds up the gradients of queries, one copies. The sums of the last `keptTiles` tiles
+/// of a row, for which there is memory, stay in shared memory.
 struct RowTiles {
   static constexpr int rows = 128, columns = 64, threads = 512, stages = 4, slots = 2,
-                       scoreStages = 2, tilesOfBlock = rows / columns,
+                       scoreStages = 2, keptTiles = 3, tilesOfBlock = rows / columns,
                        barrierBytes = 16 * (stages + slots + scoreStages) + 16;
   static constexpr int sharedBytes = 2 * 64 * (2 * rows * slots + 2 * columns * stages + columns) +
-                                     2 * rows * columns * scoreStages + barrierBytes +
+                                     2 * rows * columns * scoreStages +
+                                     4 * 64 * columns * keptTiles + barrierBytes +
                                      8 * columns * stages;
   /// f32 of a block of threads: sums for dq of a row that it ends and of one that it begins.
   static NANO_BOTH constexpr long long sums(long long row) { return 2 * row * 64; }
