@@ -101,7 +101,7 @@ template <class A> struct MappedGrad : A {
 template <class A> struct ByTickets : Mapped<A> {
   static constexpr bool hasTickets = true;
 };
-constexpr int longestOfRows = 512;
+constexpr int longestOfRows = 1024;
 /// The gradients in five products of causal rows of so many tokens.
 template <class A, int Row> struct OfRows : Mapped<A> {
   static constexpr int row = Row;
@@ -526,7 +526,7 @@ void largeCase(std::initializer_list<int> rows, std::initializer_list<int> windo
   auto run = [&](const std::string &name, int row, int window) {
     large.use(name.c_str(), Mask::make(A::tokens, row, window, 1));
     const std::vector<Variant> all = variants<A>(),
-                               ofRows = variantsOfRows<A, 128, 256, longestOfRows>(row);
+                               ofRows = variantsOfRows<A, 128, 256, 512, longestOfRows>(row);
     for (const Variant &variant : all)
       if (!isTested || (!ofRows.empty() && variant.part == Part::Forward))
         large.test(variant);

@@ -46,7 +46,8 @@ TEST(AttentionRows, Order) {
 TEST(AttentionRows, Rule) {
   const AttentionShape gpt{16384, 25, 25, 64, 64, true, true};
   EXPECT_TRUE(attentionOfRows(gpt, 512));
-  EXPECT_FALSE(attentionOfRows(gpt, 1024));
+  EXPECT_TRUE(attentionOfRows(gpt, 1024));
+  EXPECT_FALSE(attentionOfRows(gpt, 2048));
   EXPECT_FALSE(attentionOfRows(gpt, 0));
   EXPECT_FALSE(attentionOfRows({16000, 25, 25, 64, 64, true, true}, 500));
   EXPECT_FALSE(attentionOfRows({16000, 25, 25, 64, 64, true, true}, 512));
