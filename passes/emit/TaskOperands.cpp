@@ -1,6 +1,8 @@
 // Operands and results of a task's op as kernel arguments.
 #include "passes/emit/TaskOperands.h"
 
+#include "ir/step/VectorRows.h"
+
 using namespace mlir;
 
 namespace nano::kernels {
@@ -28,21 +30,9 @@ LogicalResult verifyNotInPlace(KernelFrame &frame) {
   return success();
 }
 
-bool hasVectorRows(Value memref) {
-  auto type = cast<MemRefType>(memref.getType());
-  const SmallVector<int64_t> strides = stridesOf(type);
-  const int64_t bytes = step::elementBytes(type.getElementType());
-  bool is = alignmentOf(memref) == 16 && (type.getShape().back() == 1 || strides.back() == 1);
-  for (int64_t dim = 0; dim + 1 < type.getRank(); ++dim)
-    is &= type.getDimSize(dim) == 1 || strides[dim] * bytes % 16 == 0;
-  return is;
-}
-
+bool hasVectorRows(Value memref) { return step::hasVectorRows(cast<MemRefType>(memref.getType())); }
 bool hasVectorColumns(Value memref) {
-  auto type = cast<MemRefType>(memref.getType());
-  const SmallVector<int64_t> strides = stridesOf(type);
-  return type.getRank() == 2 && alignmentOf(memref) == 16 && strides[0] == 1 &&
-         strides[1] * step::elementBytes(type.getElementType()) % 16 == 0;
+  return step::hasVectorColumns(cast<MemRefType>(memref.getType()));
 }
 
 int64_t commonVector(ArrayRef<Value> memrefs, int64_t dim) {

@@ -27,6 +27,7 @@
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/ScaledOps.h"
 #include "ir/graph/ShapeOps.h"
+#include "ir/step/VectorRows.h"
 #include "passes/Passes.h"
 #include "passes/memory/Placement.h"
 
@@ -341,39 +342,18 @@ static bool isDense(MemRefType type) {
   return type == step::memrefOf(cast<RankedTensorType>(step::tensorOf(type)));
 }
 
-static constexpr int64_t vectorBytes = 16;
-
-/// True for a matrix whose rows are contiguous and begin at multiples of 16 bytes; and for columns
-/// or a number that do.
-static bool hasVectorRows(MemRefType type) {
-  const step::Layout layout = step::layoutOf(type);
-  const int64_t bytes = step::elementBytes(type.getElementType()), rank = type.getRank();
-  if (rank == 0)
-    return true;
-  return layout.strides[rank - 1] == 1 && layout.offset * bytes % vectorBytes == 0 &&
-         (rank == 1 || layout.strides[0] * bytes % vectorBytes == 0);
-}
-
-/// True for a matrix whose columns lie so.
-static bool hasVectorColumns(MemRefType type) {
-  const step::Layout layout = step::layoutOf(type);
-  const int64_t bytes = step::elementBytes(type.getElementType());
-  return type.getRank() == 2 && layout.strides[0] == 1 &&
-         layout.offset * bytes % vectorBytes == 0 && layout.strides[1] * bytes % vectorBytes == 0;
-}
-
 void Bufferizer::emitProductTask(FusedOp op) {
   SmallVector<Value> ins, outs;
   SmallVector<std::pair<Value, Value>> moves;
   for (Value input : op.getInputs())
-    ins.push_back(callOperand(op, input, hasVectorRows));
+    ins.push_back(callOperand(op, input, step::hasVectorRows));
   const OperandRange yielded = op.getBody().front().getTerminator()->getOperands();
   for (auto [result, value] : llvm::zip_equal(op.getResults(), yielded)) {
     const Value place = memref(result);
     const auto type = cast<MemRefType>(place.getType());
     outs.push_back(place);
     const bool isOfNumbers = nano::partialSumsOf(value) || nano::partialLargestOf(value);
-    if (isOfNumbers ? isDense(type) : hasVectorRows(type) || hasVectorColumns(type))
+    if (isOfNumbers ? isDense(type) : step::hasVectorRows(type) || step::hasVectorColumns(type))
       continue;
     outs.back() =
         declare<step::BufferOp>(op.getLoc(), step::memrefOf(tensorType(result)),
