@@ -29,7 +29,7 @@ struct RandomExtent {
   /// Without: the same ops, sizes and parameters, but one stage, one sequence a step (in a quarter
   /// of the models two), a validation that only counts tokens, and no generation.
   bool isWhole = true;
-  /// With: most weights' products have 8-bit operands, each by its own recipe, on one rank.
+  /// With: most weights' products have 8-bit operands, each by its own recipe.
   bool is8Bit = false;
 };
 
