@@ -63,15 +63,26 @@ NANO_BOTH constexpr int bitsOf(int count) {
   return bits;
 }
 
-/// Eight columns of one of `lanes` lanes that share a slice of a row: consecutive ones, or every
-/// so many'th.
+/// Eight columns of one of `lanes` lanes that share a slice of a row: as many `together` as are 16
+/// bytes of the wider of x and y, so that what the lanes read or write at a time is whole sectors;
+/// or one by one.
 template <class S, int lanes> struct LaneColumns {
-  int first;
-  NANO_DEVICE LaneColumns(int slice, int lane)
-      : first(slice * 8 * lanes + lane * (S::vectorRows ? 8 : 1)) {}
-  NANO_DEVICE int column(int j) const { return first + j * (S::vectorRows ? 1 : lanes); }
-
   using Element = typename S::Element;
+  using Result = typename S::Result;
+  static constexpr int together =
+      !S::vectorRows
+          ? 1
+          : 16 / int(sizeof(Element) > sizeof(Result) ? sizeof(Element) : sizeof(Result));
+  int first;
+  NANO_DEVICE LaneColumns(int slice, int lane) : first(slice * 8 * lanes + lane * together) {}
+  NANO_DEVICE int column(int j) const {
+    return first + j / together * together * lanes + j % together;
+  }
+  /// Such columns in memory.
+  template <class T> struct alignas(together * sizeof(T)) Vector {
+    T elements[together];
+  };
+
   /// The elements of a row as they are read.
   struct alignas(S::vectorRows ? 16 : 4) Piece {
     Element elements[8];
@@ -80,17 +91,13 @@ template <class S, int lanes> struct LaneColumns {
     Piece piece{};
     const Element *row = x.base + t * x.row;
     if constexpr (S::vectorRows) {
-      constexpr int each = 16 / sizeof(Element);
-      struct alignas(16) Vector {
-        Element elements[each];
-      };
       // Lanes behind the last column read the first ones, so that no load waits for a branch.
-      const int from = S::columns % (8 * lanes) == 0 || first < S::columns ? first : 0;
 #pragma unroll
-      for (int j = 0; j < 8; j += each) {
-        const Vector v = loadReadOnly(reinterpret_cast<const Vector *>(row + from + j));
+      for (int j = 0; j < 8; j += together) {
+        const int from = S::columns % (8 * lanes) == 0 || column(j) < S::columns ? column(j) : 0;
+        const auto v = loadReadOnly(reinterpret_cast<const Vector<Element> *>(row + from));
 #pragma unroll
-        for (int i = 0; i < each; ++i)
+        for (int i = 0; i < together; ++i)
           piece.elements[j + i] = v.elements[i];
       }
     } else {
@@ -105,22 +112,18 @@ template <class S, int lanes> struct LaneColumns {
   template <int places>
   NANO_DEVICE void store(const float (&values)[8],
                          const MatrixView<typename S::Result> (&y)[places], int r) const {
-    using Result = typename S::Result;
 #pragma unroll
     for (int p = 0; p < places; ++p) {
       Result *row = y[p].base + r * y[p].row;
       if constexpr (S::vectorRows) {
-        struct alignas(16) Vector {
-          Result elements[16 / sizeof(Result)];
-        };
 #pragma unroll
-        for (int j = 0; j < 8; j += 16 / sizeof(Result)) {
-          Vector v;
+        for (int j = 0; j < 8; j += together) {
+          Vector<Result> v;
 #pragma unroll
-          for (int i = 0; i < 16 / int(sizeof(Result)); ++i)
+          for (int i = 0; i < together; ++i)
             v.elements[i] = Result(values[j + i]);
-          if (first < S::columns)
-            storeStreaming(reinterpret_cast<Vector *>(row + first + j), v);
+          if (column(j) < S::columns)
+            storeStreaming(reinterpret_cast<Vector<Result> *>(row + column(j)), v);
         }
       } else {
 #pragma unroll
@@ -287,7 +290,10 @@ template <class S> struct ClassSort {
 
   /// Notes the tokens of the class among those of a round, in order.
   NANO_DEVICE void find(int round) {
-    constexpr int ahead = 24;
+    constexpr int ahead = 12;
+    constexpr bool isWhole = S::tokens % ofRound == 0 && ofThread % ahead == 0;
+    // Of what is no id the class is behind the last one.
+    constexpr uint32_t ofClass = classes - 1, ofNone = 1u << 31;
     begin = round * ofRound + warp * ofWarp;
     found = 0;
 #pragma unroll 1
@@ -296,14 +302,13 @@ template <class S> struct ClassSort {
 #pragma unroll
       for (int i = 0; i < ahead; ++i) {
         const int t = begin + 32 * (first + i) + lane;
-        id[i] = first + i < ofThread && t < S::tokens ? ids[t] : -1;
+        id[i] = isWhole || (first + i < ofThread && t < S::tokens) ? ids[t] : -1;
       }
 #pragma unroll
       for (int i = 0; i < ahead; ++i) {
-        // Of what is no id the class is the last one.
-        const int itsClass = id[i] & (classes - 1);
-        const bool is = itsClass == own && id[i] >= 0;
-        below += itsClass < own;
+        const uint32_t itsClass = uint32_t(id[i]) & (ofClass | ofNone);
+        const bool is = itsClass == uint32_t(own);
+        below += itsClass < uint32_t(own);
         const uint32_t all = ballot(is);
         if (all == 0)
           continue;
@@ -453,29 +458,23 @@ NANO_DEVICE void scatterSum(long long iteration, const ScatterOperands<S, yCount
                                     warpIndex() * perWarp);
     return;
   }
-  // Most blocks find no position whose row has another token so much further on, and end.
-  const int first = int(iteration / manySlices) * scatterPositions, lane = laneIndex();
-  auto idOf = [&](int i) { return i < S::tokens ? x.scratch[S::tokens + i] : -1; };
-  int ids[scatterPositions / scatterManyTokens + 1];
-#pragma unroll
-  for (int i = 0; i * scatterManyTokens <= scatterPositions; ++i)
-    ids[i] = idOf(first + scatterManyTokens * i + lane);
-  bool isMany = false;
-#pragma unroll
-  for (int i = 0; i * scatterManyTokens < scatterPositions; ++i)
-    isMany |= ids[i] >= 0 && ids[i] == ids[i + 1];
-  if (!anyLane(isMany))
-    return;
-  // A row of many tokens covers the position behind the scatterManyTokens in which it begins; there
-  // is at most one in each. Every warp looks at all of them.
+  // A row of many tokens covers the position behind the scatterManyTokens in which it begins, and
+  // one half as far before or behind that: there is at most one in each, and most blocks find none.
+  // Every warp looks at all of them.
   const int *const starts = x.scratch + 2 * S::tokens;
-  const int begin = first + lane * scatterManyTokens, behind = begin + scatterManyTokens;
-  int row = -1, from = 0, to = 0;
-#pragma unroll
-  for (int i = 0; i * scatterManyTokens < scatterPositions; ++i) {
-    const int id = shuffle(ids[i + 1], 0);
-    row = lane == i ? id : row;
-  }
+  const int lane = laneIndex(),
+            begin =
+                int(iteration / manySlices) * scatterPositions(shape) + lane * scatterManyTokens,
+            behind = begin + scatterManyTokens;
+  auto idOf = [&](int i) {
+    return lane < scatterManyParts(shape) && i < S::tokens ? x.scratch[S::tokens + i] : -1;
+  };
+  int row = idOf(behind), from = 0, to = 0;
+  const int before = idOf(behind - scatterManyTokens / 2),
+            after = idOf(behind + scatterManyTokens / 2);
+  row = row == before || row == after ? row : -1;
+  if (!anyLane(row >= 0))
+    return;
   if (row >= 0 && scatterRowAt(row, S::sortedRows) < S::rows) {
     from = starts[row];
     to = starts[row + 1];

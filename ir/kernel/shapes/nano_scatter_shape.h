@@ -25,10 +25,17 @@ constexpr int scatterManyTokens = 32;
 /// A block that sums by warps has the rows that begin within so many sorted positions, as many rows
 /// of the table among which those without tokens become zero, and this many columns.
 constexpr int scatterRows = 32, scatterColumns = 256;
-/// A block that sums rows of many tokens has those that begin within so many sorted positions, and
+/// A block that sums rows of many tokens has those that begin within some sorted positions, and
 /// this many columns.
-constexpr int scatterPositions = scatterManyTokens * scatterSumThreads / 32,
-              scatterManyColumns = 128;
+constexpr int scatterManyColumns = 128;
+/// So many of these times scatterManyTokens: where few rows can have as many tokens, most blocks
+/// end as soon as they have looked for one, and fewer blocks look.
+NANO_BOTH constexpr int scatterManyParts(const ScatterShape &s) {
+  return 8 * s.rows < s.tokens ? 8 : 32;
+}
+NANO_BOTH constexpr int scatterPositions(const ScatterShape &s) {
+  return scatterManyTokens * scatterManyParts(s);
+}
 
 /// Lanes that share these, eight columns each: of rows with fewer columns fewer lanes, so that none
 /// is idle, and more tokens are read at a time.
@@ -98,7 +105,7 @@ NANO_BOTH constexpr TemplateLaunch scatterSortLaunch(const ScatterShape &s) {
 
 /// Iterations of the second launch that are for rows of many tokens: the first ones.
 NANO_BOTH constexpr long long scatterManyIterations(const ScatterShape &s) {
-  return divideUp(s.tokens, scatterPositions) * divideUp(s.columns, scatterManyColumns);
+  return divideUp(s.tokens, scatterPositions(s)) * divideUp(s.columns, scatterManyColumns);
 }
 
 /// Blocks of the second launch that sum by warps, in some columns: a multiple of the classes.

@@ -173,6 +173,25 @@ TEST(ScatterTemplate, OneIdOnly) {
   check({1, 1, 8}, [] { return 0; }, random);
 }
 
+/// Rows of about as many tokens as are summed by warps, which begin everywhere among the positions:
+/// of a table that has no other rows, and of one that has many without tokens.
+TEST(ScatterTemplate, RowsOfSomeMoreTokens) {
+  std::mt19937_64 random(8);
+  auto nextRow = [](int apart) {
+    return [apart, row = 0, left = 31]() mutable {
+      if (left-- == 0) {
+        ++row;
+        left = 28 + row % 9; // with this one 29 to 37
+      }
+      return row * apart;
+    };
+  };
+  const int tokens = 1450, rows = 46;
+  check({tokens, rows, 136, true, true}, nextRow(1), random);
+  check({tokens, 5 * rows, 136, false, false}, nextRow(5), random);
+  check({tokens, 5 * rows, 264, true, false}, nextRow(5), random);
+}
+
 /// Rows that fewer lanes than half a warp share, as those of a learned bias of distances.
 TEST(ScatterTemplate, FewColumnsOfManyTokens) {
   std::mt19937_64 random(7);
