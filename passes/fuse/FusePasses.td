@@ -245,6 +245,17 @@ def MergeProducts : Pass<"nano-merge-products", "::mlir::ModuleOp"> {
     Products of 8 bits are merged where they have the same scales, one an operand; a weight's copy that lies transposed, which one kernel makes beside that which does not, becomes
     a part likewise. Products with a factor, with scales of blocks, or that begin a kernel (`nano-fuse-products`) stay as they are.
 
+    The gradients of weights of one x are products of x with gradients that then lie side by side. Of neighbours among them one product is made and one state, whose pieces (`sharding`,
+    with one part) are those that were; who loads one loads a slice. Only kernels may read them, not collectives, and every program that writes one must write all so; and the product
+    must be predicted to take at most 97% of the time of theirs, as it does where one has few tiles:
+
+    ```mlir
+    %q = nano.matmul %dq, %x {transpose_a}          %w = nano.matmul %d, %x {transpose_a}
+    %k = nano.matmul %dk, %x {transpose_a}     ⇒    nano.store %w, @grad.q.merged
+    nano.store %q, @grad.q
+    nano.store %k, @grad.k
+    ```
+
     Remarks, with `report`: on every product that became part of another, and why others that share an operand did not.
 
     Errors: a machine that cannot be read.

@@ -16,6 +16,8 @@
 // that multiply one tensor, and their gradients, the same where it can. Their copies that lie
 // transposed are put side by side likewise, by the kernel that makes both.
 //
+// Then the gradients of such weights become one (MergeGradients.h).
+//
 // It runs last on tensors, after nano-fuse-products, so that only what the library computes is
 // merged, and kernels are final: they say what is written and read.
 #include "ir/graph/AttentionOps.h"
@@ -27,6 +29,7 @@
 #include "ir/step/Step.h"
 #include "passes/DetailRemark.h"
 #include "passes/Passes.h"
+#include "passes/fuse/MergeGradients.h"
 #include "passes/fuse/PlainProduct.h"
 #include "passes/fuse/TensorLives.h"
 
@@ -520,6 +523,10 @@ struct MergeProducts : nano::impl::MergeProductsBase<MergeProducts> {
     for (auto function : module.getOps<ProgramOp>())
       if (!function.isExternal() && Merger(function, *rates, mostBytes, report).run())
         nano::countTrafficAgain(function);
+    if (mergeGradients(module, *rates, report))
+      for (auto function : module.getOps<ProgramOp>())
+        if (!function.isExternal())
+          nano::countTrafficAgain(function);
   }
 };
 
