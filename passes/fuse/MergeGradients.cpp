@@ -9,6 +9,7 @@
 #include "ir/graph/Values.h"
 #include "passes/DetailRemark.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <map>
@@ -100,6 +101,7 @@ private:
   const machine::Machine &rates;
   const bool report;
   llvm::DenseMap<StringRef, SmallVector<Operation *>> users; ///< by the state that they name
+  llvm::DenseSet<Operation *> taken; ///< products; a part may be one of several concats
   /// By the names of the gradients, one a program.
   llvm::MapVector<Names, SmallVector<Bundle>, std::map<Names, unsigned>> bundles;
 };
@@ -118,7 +120,8 @@ void GradientMerger::gather(ConcatOp whole) {
   for (auto [i, part] : llvm::enumerate(whole.getInputs())) {
     for (Operation *user : part.getUsers())
       if (std::optional<Gradient> gradient = gradientOf(user, part))
-        byOther[gradient->product.getB()].push_back({i, begin, *gradient});
+        if (taken.insert(user).second)
+          byOther[gradient->product.getB()].push_back({i, begin, *gradient});
     begin += tensorType(part).getDimSize(1);
   }
   for (auto &[other, all] : byOther)
