@@ -348,8 +348,7 @@ void Cluster::markBarrier(const void *address, bool barrier) {
 
 void EmulatedThread::access(const void *address, unsigned long bytes, bool write, bool aligned,
                             const void *instruction) {
-  uintptr_t piece = reinterpret_cast<uintptr_t>(this);
-  if (reinterpret_cast<uintptr_t>(address) - piece < stackPiece)
+  if ((reinterpret_cast<uintptr_t>(address) ^ reinterpret_cast<uintptr_t>(this)) < stackPiece)
     return;
   auto place =
       Place(static_cast<const std::byte *>(instruction) - cluster->launch->kernel->image->begin());

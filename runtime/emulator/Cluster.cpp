@@ -106,9 +106,9 @@ bool Cluster::prepare(uint32_t firstBlock) {
     block.live = launch->threads;
     for (uint32_t t = 0; t < launch->threads; ++t) {
       uint32_t index = b * launch->threads + t;
-      static_assert(sizeof(EmulatedThread) <= Stacks::headBytes);
+      static_assert(sizeof(EmulatedThread) <= headBytes - 63 * headStride);
       // Its lists live on only as empty ones: a piece that was used before is written over.
-      auto *thread = new (stacks.piece(index)) EmulatedThread;
+      auto *thread = new (stacks.owner(index)) EmulatedThread;
       thread->threadIdx = {t, 0, 0};
       thread->blockIdx = {firstBlock + b, 0, 0};
       thread->blockDim = {launch->threads, 1, 1};
@@ -122,7 +122,7 @@ bool Cluster::prepare(uint32_t firstBlock) {
       thread->lane = t % 32;
       thread->warp->lanes[t % 32] = thread;
       thread->clock.thread = index;
-      thread->stackPointer = startFiber(stacks.piece(index), index, &Cluster::fiberMain);
+      thread->stackPointer = startFiber(stacks.owner(index), &Cluster::fiberMain);
       threads.push_back(thread);
       wake(*thread);
     }

@@ -42,8 +42,11 @@ nanoChangeFiber:
 namespace nano::emulator {
 namespace {
 constexpr size_t page = 4096;
-/// Where the stack of a piece begins.
-[[maybe_unused]] constexpr size_t below = Stacks::headBytes + page;
+
+/// Where the stack below an owner begins.
+[[maybe_unused]] const std::byte *bottomOf(const std::byte *owner) {
+  return owner - reinterpret_cast<uintptr_t>(owner) % stackPiece + page;
+}
 } // namespace
 
 Stacks::~Stacks() { release(); }
@@ -69,25 +72,29 @@ bool Stacks::reserve(size_t count) {
   first = static_cast<std::byte *>(memory) + (past ? stackPiece - past : 0);
   pieces = count;
   for (size_t i = 0; i < count; ++i)
-    if (mprotect(piece(i) + headBytes, page, PROT_NONE) != 0)
+    if (mprotect(piece(i), page, PROT_NONE) != 0)
       return false;
   return true;
 }
 
 std::byte *Stacks::piece(size_t index) const { return first + index * stackPiece; }
 
-void *startFiber(std::byte *piece, size_t index, void (*entry)()) {
+std::byte *Stacks::owner(size_t index) const {
+  return reinterpret_cast<std::byte *>(threadIn(reinterpret_cast<char *>(piece(index))));
+}
+
+void *startFiber(std::byte *owner, void (*entry)()) {
 #ifdef NANO_WITH_ASAN
   // An entry never returns: what AddressSanitizer knows of the frames of the fiber that had this
   // stack before would be held against the new one's. (Its function that takes marks away does
   // nothing where programs may set none, as preset asan has it.)
   size_t scale = 0, offset = 0;
   __asan_get_shadow_mapping(&scale, &offset);
-  __asan_set_shadow_00((reinterpret_cast<uintptr_t>(piece + below) >> scale) + offset,
-                       (stackPiece - below) >> scale);
+  const std::byte *bottom = bottomOf(owner);
+  __asan_set_shadow_00((reinterpret_cast<uintptr_t>(bottom) >> scale) + offset,
+                       size_t(owner - bottom) >> scale);
 #endif
-  std::byte *top = piece + stackPiece - index % 64 * 192;
-  auto *words = reinterpret_cast<void **>(top);
+  auto *words = reinterpret_cast<void **>(owner);
   // As if called: the entry finds the stack 8 bytes past a multiple of 16, with no return address.
   words -= 2;
   words[0] = reinterpret_cast<void *>(entry);
@@ -98,21 +105,21 @@ void *startFiber(std::byte *piece, size_t index, void (*entry)()) {
 }
 
 #ifdef NANO_WITH_ASAN
-__attribute__((no_sanitize("address"))) void announceStack(const std::byte *piece) {
+__attribute__((no_sanitize("address"))) void announceStack(const std::byte *owner) {
   static thread_local bool isOnFiber = false;
   static thread_local const void *own = nullptr;
   static thread_local size_t ownBytes = 0;
   const void *before = nullptr;
   void *frames = nullptr; // those that it keeps beside the stack: one set for all of a thread's
   size_t bytesBefore = 0;
-  if (piece)
-    __sanitizer_start_switch_fiber(&frames, piece + below, stackPiece - below);
+  if (owner)
+    __sanitizer_start_switch_fiber(&frames, bottomOf(owner), size_t(owner - bottomOf(owner)));
   else
     __sanitizer_start_switch_fiber(&frames, own, ownBytes);
   __sanitizer_finish_switch_fiber(frames, &before, &bytesBefore);
   if (!isOnFiber)
     own = before, ownBytes = bytesBefore;
-  isOnFiber = piece != nullptr;
+  isOnFiber = owner != nullptr;
 }
 #endif
 

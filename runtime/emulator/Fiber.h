@@ -6,12 +6,10 @@
 
 namespace nano::emulator {
 
-/// Pieces of memory of `stackPiece` bytes at multiples of it. A piece starts with `headBytes` for
-/// its owner, then a page that faults when touched, then the stack.
+/// Pieces of memory of `stackPiece` bytes at multiples of it. A piece starts with a page that
+/// faults when touched; then comes the stack, and above it the owner (threadIn of nano_machine.h).
 class Stacks {
 public:
-  static constexpr size_t headBytes = 8192;
-
   Stacks() = default;
   ~Stacks();
   Stacks(const Stacks &) = delete;
@@ -21,6 +19,7 @@ public:
   bool reserve(size_t count);
   size_t count() const { return pieces; }
   std::byte *piece(size_t index) const;
+  std::byte *owner(size_t index) const;
 
 private:
   void release();
@@ -30,9 +29,9 @@ private:
   std::byte *first = nullptr;
 };
 
-/// The stack pointer of a new fiber on this piece: the first change to it calls `entry`, which
-/// never returns. `index` spreads the stacks' tops over the lines of a cache.
-void *startFiber(std::byte *piece, size_t index, void (*entry)());
+/// The stack pointer of a new fiber on the stack of this owner: the first change to it calls
+/// `entry`, which never returns.
+void *startFiber(std::byte *owner, void (*entry)());
 
 /// Continues at stack pointer `to`; the call returns when something changes to `*from`, which this
 /// call sets.
@@ -46,14 +45,15 @@ extern "C" void nanoChangeFiber(void **from, void *to);
 #endif
 #endif
 #ifdef NANO_WITH_ASAN
-/// Says to AddressSanitizer that this thread goes on on the stack of a piece, or on its own (null).
-void announceStack(const std::byte *piece);
+/// Says to AddressSanitizer that this thread goes on on the stack of an owner, or on its own
+/// (null).
+void announceStack(const std::byte *owner);
 #endif
 
-/// nanoChangeFiber to the fiber of a piece, or to the thread's own stack (null).
-inline void changeFiber(void **from, void *to, [[maybe_unused]] const void *piece) {
+/// nanoChangeFiber to the fiber of an owner, or to the thread's own stack (null).
+inline void changeFiber(void **from, void *to, [[maybe_unused]] const void *owner) {
 #ifdef NANO_WITH_ASAN
-  announceStack(static_cast<const std::byte *>(piece));
+  announceStack(static_cast<const std::byte *>(owner));
 #endif
   nanoChangeFiber(from, to);
 }

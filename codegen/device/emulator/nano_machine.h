@@ -131,14 +131,21 @@ protected:
   ~Thread() = default;
 };
 
-/// Every thread's stack lies in a piece of memory of this size, at a multiple of it, which starts
-/// with the thread.
-constexpr unsigned long stackPiece = 256 * 1024;
+/// Every thread's stack lies in a piece of memory of this size, at a multiple of it. The thread
+/// itself lies in the piece's last `headBytes`, at one of 64 places, the stack below it: threads
+/// that all lay at the same place of their pieces would share few lines of a cache.
+constexpr unsigned long stackPiece = 256 * 1024, headBytes = 16 * 1024, headStride = 192;
+
+/// Where the thread lies whose piece has this address.
+inline char *threadIn(char *address) {
+  auto number = reinterpret_cast<unsigned long>(address);
+  return address - number % stackPiece + stackPiece - headBytes +
+         number / stackPiece % 64 * headStride;
+}
 
 inline Thread &thread() {
   auto *frame = static_cast<char *>(__builtin_frame_address(0));
-  unsigned long past = reinterpret_cast<unsigned long>(frame) & (stackPiece - 1);
-  return *reinterpret_cast<Thread *>(frame - past);
+  return *reinterpret_cast<Thread *>(threadIn(frame));
 }
 
 } // namespace nano::emulator
