@@ -21,8 +21,9 @@ std::string bytesText(uint64_t bytes) {
 std::optional<Cluster::SharedPlace> Cluster::shared(const void *address, uint64_t bytes) const {
   auto *start = static_cast<const std::byte *>(address);
   if (start >= memory.get() && start < memory.get() + blockStride * blocks.size()) {
-    size_t offset = size_t(start - memory.get()) % blockStride;
-    size_t rank = size_t(start - memory.get()) / blockStride;
+    size_t offset = size_t(start - memory.get()), rank = 0;
+    if (blocks.size() > 1)
+      rank = offset / blockStride, offset %= blockStride;
     if (offset + bytes <= launch->sharedBytes)
       return SharedPlace{const_cast<Block *>(&blocks[rank]), uint32_t(staticBytes + offset)};
     return std::nullopt;
@@ -229,8 +230,8 @@ const char *Cluster::conflictOfClusters(const EmulatedThread &thread, const Cell
   return nullptr;
 }
 
-void Cluster::record(const EmulatedThread &thread, Cell &cell, Use use, Place place,
-                     uint32_t number) {
+inline Cell Cluster::recorded(const EmulatedThread &thread, Cell cell, Use use, Place place,
+                              uint32_t number) {
   using Flag = Cell::Flag;
   if (cell.cluster != cluster) {
     cell.cluster = cluster;
@@ -243,10 +244,10 @@ void Cluster::record(const EmulatedThread &thread, Cell &cell, Use use, Place pl
     [[fallthrough]];
   case Use::Read:
     cell.reads = reads.add(cell.reads, thread.clock, place);
-    return;
+    break;
   case Use::AsyncRead:
     cell.reads = reads.addAsync(cell.reads, number, uint16_t(thread.index), place);
-    return;
+    break;
   case Use::Write:
   case Use::Add:
   case Use::Atomic:
@@ -258,7 +259,7 @@ void Cluster::record(const EmulatedThread &thread, Cell &cell, Use use, Place pl
     cell.flags =
         uint16_t(use == Use::Atomic ? (cell.flags & Flag::Shared) | Flag::Written | Flag::Atomic
                                     : Flag::Written);
-    return;
+    break;
   case Use::CopyWrite:
   case Use::CopyAdd:
     cell.reads = 0;
@@ -266,8 +267,9 @@ void Cluster::record(const EmulatedThread &thread, Cell &cell, Use use, Place pl
     cell.writeCluster = cluster;
     cell.writePlace = place;
     cell.flags = Flag::Pending;
-    return;
+    break;
   }
+  return cell;
 }
 
 void Cluster::check(EmulatedThread &thread, const void *address, uint64_t bytes, bool aligned,
@@ -295,29 +297,26 @@ void Cluster::check(EmulatedThread &thread, const void *address, uint64_t bytes,
     fail(thread,
          verb() + nameOf(address) + " (" + nameOf(place) + "), which this launch only reads");
   uint32_t serial = region ? launch->serial : sharedSerial;
-  Cell before, after;
-  for (uint64_t i = 0; i < count; ++i) {
-    Cell &cell = cells[i];
-    // Neighbours are mostly alike.
-    if (i > 0 && cell == before) {
-      cell = after;
-      continue;
-    }
-    before = cell;
-    std::string relation;
-    if (const char *kind = conflict(thread, cell, use, region, relation)) {
+  std::string relation;
+  for (uint64_t i = 0; i < count;) {
+    if (const char *kind = conflict(thread, cells[i], use, region, relation)) {
       const std::byte *at = static_cast<const std::byte *>(address) +
                             i * (region ? uint64_t(region->elementBytes) : 1);
       fail(thread, std::string(kind) + ": " + verb() + nameOf(at) + " (" + nameOf(place) + "), " +
                        relation);
     }
-    if (cell.serial != serial) {
-      cell = Cell();
-      cell.serial = serial;
-      cell.cluster = cluster;
+    const Cell before = cells[i];
+    Cell current = before;
+    if (current.serial != serial) {
+      current = Cell();
+      current.serial = serial;
+      current.cluster = cluster;
     }
-    record(thread, cell, use, place, number);
-    after = cell;
+    const Cell after = recorded(thread, current, use, place, number);
+    // Neighbours are mostly alike.
+    do
+      cells[i++] = after;
+    while (i < count && cells[i] == before);
   }
 }
 

@@ -114,7 +114,8 @@ private:
   /// Likewise, of what other clusters have done with a cell of global memory.
   const char *conflictOfClusters(const EmulatedThread &thread, const Cell &cell, Use use,
                                  std::string &relation) const;
-  void record(const EmulatedThread &thread, Cell &cell, Use use, Place place, uint32_t number);
+  /// The cell after this use of it.
+  Cell recorded(const EmulatedThread &thread, Cell cell, Use use, Place place, uint32_t number);
   /// The copy to these bytes has ended: `number` of an asynchronous operation, 0: a copyAsync.
   void finishCopy(EmulatedThread &thread, const void *address, uint64_t bytes, uint32_t number);
   /// The cells of bytes that lie within one region (then `*region`) or one block's shared memory.
