@@ -355,6 +355,31 @@ void EmulatedThread::access(const void *address, unsigned long bytes, bool write
                  place);
 }
 
+namespace {
+
+EmulatedThread &running() { return static_cast<EmulatedThread &>(thread()); }
+
+void accessHook(const void *address, unsigned long bytes, unsigned use) {
+  for (const bool write : {false, true})
+    if (use & (write ? 2 : 1))
+      running().access(address, bytes, write, use & 4, __builtin_return_address(0));
+}
+
+void *moveHook(void *to, const void *from, unsigned long bytes) {
+  running().access(from, bytes, false, false, __builtin_return_address(0));
+  running().access(to, bytes, true, false, __builtin_return_address(0));
+  return std::memmove(to, from, bytes);
+}
+
+void *fillHook(void *to, int value, unsigned long bytes) {
+  running().access(to, bytes, true, false, __builtin_return_address(0));
+  return std::memset(to, value, bytes);
+}
+
+} // namespace
+
+const Hooks hooks = {accessHook, moveHook, fillHook};
+
 void EmulatedThread::access(const void *address, unsigned long bytes, bool write, Site site) {
   if (cluster->checked)
     cluster->check(*this, address, bytes, true, write ? Cluster::Use::Write : Cluster::Use::Read,

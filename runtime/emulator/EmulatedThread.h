@@ -16,8 +16,9 @@ class EmulatedThread final : public Thread {
 public:
   enum class State { Runnable, Waiting, Ended };
 
+  /// A plain access at `instruction`; `aligned`: the type promises a multiple of its size.
   void access(const void *address, unsigned long bytes, bool write, bool aligned,
-              const void *instruction) override;
+              const void *instruction);
   void access(const void *address, unsigned long bytes, bool write, Site site) override;
   void accessToAdd(const void *address, unsigned long bytes, Site site) override;
   void loadReadOnly(const void *address, unsigned long bytes, Site site) override;
@@ -114,5 +115,8 @@ private:
   void readStores(uint32_t groups);
   friend class Cluster;
 };
+
+/// Those of the running thread.
+extern const Hooks hooks;
 
 } // namespace nano::emulator

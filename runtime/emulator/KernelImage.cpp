@@ -1,5 +1,6 @@
 // Loads a compiled kernel, and finds source lines of its instructions.
 #include "runtime/emulator/KernelImage.h"
+#include "runtime/emulator/EmulatedThread.h"
 #include "runtime/emulator/Process.h"
 #include "runtime/plan/TensorMaps.h"
 
@@ -102,6 +103,8 @@ Result<std::unique_ptr<KernelImage>> KernelImage::load(std::string library,
   image->source = source.name;
   image->library = std::move(library);
   image->touchShared = reinterpret_cast<std::byte *(*)()>(image->code->address("nanoTouchShared"));
+  if (void *take = image->code->address("nanoTakeHooks"))
+    reinterpret_cast<void (*)(const Hooks *)>(take)(&hooks);
   for (const std::string &name : kernels) {
     Kernel kernel;
     kernel.name = name;

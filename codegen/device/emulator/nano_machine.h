@@ -52,9 +52,6 @@ public:
   Index threadIdx, blockIdx, blockDim, gridDim;
   unsigned char *dynamicShared = nullptr; ///< of its block, aligned to 1024 bytes
 
-  /// A plain access at `instruction`; `aligned`: the type promises a multiple of its size.
-  virtual void access(const void *address, unsigned long bytes, bool write, bool aligned,
-                      const void *instruction) = 0;
   /// The access of a primitive, which is aligned.
   virtual void access(const void *address, unsigned long bytes, bool write, Site site) = 0;
   /// Likewise where something is added to what is there.
@@ -129,6 +126,15 @@ public:
 
 protected:
   ~Thread() = default;
+};
+
+/// What instrumented text jumps to (nano_instrumented.h), as if it called it.
+struct Hooks {
+  /// A plain access. Of `use` bit 0: it reads; bit 1: it writes; bit 2: the type promises a
+  /// multiple of its size.
+  void (*access)(const void *address, unsigned long bytes, unsigned use);
+  void *(*move)(void *to, const void *from, unsigned long bytes);
+  void *(*fill)(void *to, int value, unsigned long bytes);
 };
 
 /// Every thread's stack lies in a piece of memory of this size, at a multiple of it. The thread
