@@ -86,16 +86,14 @@ public:
       return badInput("the emulator compiles kernels with '" + command[0] +
                       "', which does not run; install a C++ compiler or set CXX");
     version = readFile(output);
-    for (const char *word : {"-std=c++20", "-x", "c++", "-w", "-fPIC", "-shared", "-nostdlib",
-                             "-fvisibility=hidden", "-Wl,-Bsymbolic", "-fno-exceptions",
-                             "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fno-stack-protector",
-                             "-fno-strict-aliasing", "-fno-math-errno", "-ffp-contract=off", "-g1"})
+    for (const char *word :
+         {"-std=c++20", "-x", "c++", "-w", "-fPIC", "-shared", "-nostdlib", "-fvisibility=hidden",
+          "-Wl,-Bsymbolic", "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables",
+          "-fno-stack-protector", "-fno-strict-aliasing", "-fno-math-errno", "-ffp-contract=off",
+          "-g1", "-O1"})
       command.push_back(word);
     if (options.checked)
-      for (const char *word : {"-O1", "-fsanitize=thread"})
-        command.push_back(word);
-    else
-      command.push_back("-O2");
+      command.push_back("-fsanitize=thread");
     command.push_back("-ffile-prefix-map=" + folder.path() + "/=");
     command.push_back("-I" + folder.path());
     for (const auto &[name, text] : headers)
