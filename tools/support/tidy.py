@@ -68,16 +68,18 @@ def commands(root, build):
         entries = json.load(file)
     found, seen = [], set()
     for entry in entries:
+        compiled = sources_of(entry)
         sources = [
             path
-            for path in sources_of(entry)
+            for path in compiled
             if path.startswith(root + os.sep) and not path.startswith(build + os.sep)
             if os.path.exists(path) and path not in seen
         ]
         seen.update(sources)
         if sources:
             words = entry.get("arguments") or shlex.split(entry["command"])
-            found.append(together.Command(words, entry["directory"], sources))
+            alone = len(compiled) == 1
+            found.append(together.Command(words, entry["directory"], sources, alone))
     return found
 
 

@@ -31,9 +31,9 @@ MOST_SOURCES = 24  # of a text: two cores are to end at about the same time
 # Options of a command that stand before what it writes or reads.
 WITH_FILE = ("-o", "-c", "-MF", "-MT", "-MQ")
 
-Command = collections.namedtuple("Command", "words folder sources")
-Command.__doc__ = """An entry of compile_commands.json: a command, where it is given, and the
-project's sources that it compiles and no earlier one does."""
+Command = collections.namedtuple("Command", "words folder sources alone")
+Command.__doc__ = """An entry of compile_commands.json: a command, where it is given, the project's
+sources that it compiles and no earlier one does, and whether it compiles one file only."""
 
 
 def code_of(path):
@@ -115,10 +115,12 @@ class Group:
             file.write(text_of(self.sources))
 
     def strangers(self, trusted):
-        """The sources that do not compile by themselves, but for those in `trusted`."""
+        """The sources that do not compile by themselves, but for those in `trusted`, and those that
+        the build has compiled so: it comes before."""
         return [
             path
             for part in self.parts
+            if not part.alone
             for path in part.sources
             if path not in trusted and not compiles_alone(part, path)
         ]
