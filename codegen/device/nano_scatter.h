@@ -139,7 +139,7 @@ template <class S, int lanes> struct LaneColumns {
 template <class S, class Columns, class Operands>
 NANO_DEVICE void storeRow(const Columns &columns, const float (&values)[8], const Operands &x,
                           int place) {
-  const int row = scatterRowAt(place, S::sortedRows);
+  const int row = scatterRowAt(place, S::tokens, S::sortedRows);
   if (row < S::rows)
     columns.store(values, x.y, row);
 }
@@ -155,7 +155,7 @@ NANO_DEVICE void sumFew(const Operands &x, int slice, int first) {
   constexpr int ahead = scatterSumAhead(sizeof(typename S::Element), sizeof(typename S::Result));
   constexpr uint32_t own = ((1u << count) - 1) << 1;
   const int *const starts = x.scratch + 2 * S::tokens;
-  constexpr int places = scatterPlaces(S::sortedRows);
+  constexpr int places = scatterPlaces(S::tokens, S::sortedRows);
   const int lane = laneIndex();
   const Columns columns(slice, lane);
   // A lane has the position before `first` and those behind it, and the one 32 further on.
@@ -261,7 +261,8 @@ template <class S> struct ClassSort {
   static constexpr ScatterShape shape = {S::tokens, S::rows, S::columns};
   static constexpr ScatterSortMemory memory = scatterSortMemory(shape);
   static constexpr int threads = scatterSortThreads, warps = threads / 32,
-                       classes = scatterClasses(S::rows), rows = scatterClassRows(S::rows),
+                       classes = scatterClasses(S::tokens, S::rows),
+                       rows = scatterClassRows(S::tokens, S::rows),
                        ofThread = scatterSortTokens(S::tokens), ofWarp = 32 * ofThread,
                        ofRound = threads * ofThread, rounds = divideUp(S::tokens, ofRound);
   static constexpr int turns = 4; ///< of a warp whose rows are loaded at once
@@ -437,7 +438,7 @@ template <class S> NANO_DEVICE void scatterSort(long long iteration, TokenView i
   scatter::ClassSort<S> block{ids, int(iteration)};
   block.sort(scratch);
   if (iteration == 0 && threadIdx.x == 0)
-    scratch[2 * S::tokens + scatterPlaces(S::rows)] = S::tokens;
+    scratch[2 * S::tokens + scatterPlaces(S::tokens, S::rows)] = S::tokens;
 }
 
 /// Sums of some rows of the table, in some columns: iteration i of scatterSumLaunch's. All threads
@@ -450,7 +451,7 @@ NANO_DEVICE void scatterSum(long long iteration, const ScatterOperands<S, yCount
                 manyIterations = scatterManyIterations(shape), warps = scatterSumThreads / 32;
   if (iteration >= manyIterations) {
     // Blocks of one time have all classes, whose rows lie side by side in the table.
-    constexpr int perWarp = scatterRows / warps, classes = scatterClasses(S::sortedRows),
+    constexpr int perWarp = scatterRows / warps, classes = scatterClasses(S::tokens, S::sortedRows),
                   ofClass = int(divideUp(scatterFewBlocks(shape), classes));
     const int index = int(iteration) - manyIterations, block = index / slices;
     scatter::sumFew<S, perWarp>(x, index % slices,
@@ -475,15 +476,16 @@ NANO_DEVICE void scatterSum(long long iteration, const ScatterOperands<S, yCount
   row = row == before || row == after ? row : -1;
   if (!anyLane(row >= 0))
     return;
-  if (row >= 0 && scatterRowAt(row, S::sortedRows) < S::rows) {
+  if (row >= 0 && scatterRowAt(row, S::tokens, S::sortedRows) < S::rows) {
     from = starts[row];
     to = starts[row + 1];
   }
   for (uint32_t found = ballot(from >= begin && from < behind && to - from > scatterManyTokens);
        found != 0; found &= found - 1) {
     const int i = lowestBit(found);
-    scatter::sumMany<S>(x, iteration % manySlices, scatterRowAt(shuffle(row, i), S::sortedRows),
-                        shuffle(from, i), shuffle(to, i));
+    scatter::sumMany<S>(x, iteration % manySlices,
+                        scatterRowAt(shuffle(row, i), S::tokens, S::sortedRows), shuffle(from, i),
+                        shuffle(to, i));
   }
 }
 

@@ -48,29 +48,30 @@ NANO_BOTH constexpr int scatterManyLanes(long long columns) {
 
 /// Row r of the table is of class r mod so many, a power of two: a block of the sort has the tokens
 /// of a class, so that it has its share of those of common ids too, which often are neighbours.
-NANO_BOTH constexpr int scatterClasses(long long rows) {
+/// Every block reads all ids: there are no more classes than have 128 tokens each.
+NANO_BOTH constexpr int scatterClasses(long long tokens, long long rows) {
   int classes = 128;
-  while (classes > 1 && classes / 2 >= rows)
+  while (classes > 1 && (classes / 2 >= rows || classes / 2 * 128 >= tokens))
     classes /= 2;
   while (divideUp(rows, classes) > scatterSortThreads)
     classes *= 2;
   return classes;
 }
 /// Rows of a class; the last ones of some classes may not be there.
-NANO_BOTH constexpr int scatterClassRows(long long rows) {
-  return int(divideUp(rows, scatterClasses(rows)));
+NANO_BOTH constexpr int scatterClassRows(long long tokens, long long rows) {
+  return int(divideUp(rows, scatterClasses(tokens, rows)));
 }
 /// What is sorted by: the rows of a class are side by side, in order.
-NANO_BOTH constexpr int scatterPlaceOf(int row, long long rows) {
-  const int classes = scatterClasses(rows);
-  return row % classes * scatterClassRows(rows) + row / classes;
+NANO_BOTH constexpr int scatterPlaceOf(int row, long long tokens, long long rows) {
+  const int classes = scatterClasses(tokens, rows);
+  return row % classes * scatterClassRows(tokens, rows) + row / classes;
 }
-NANO_BOTH constexpr int scatterRowAt(int place, long long rows) {
-  const int classRows = scatterClassRows(rows);
-  return place % classRows * scatterClasses(rows) + place / classRows;
+NANO_BOTH constexpr int scatterRowAt(int place, long long tokens, long long rows) {
+  const int classRows = scatterClassRows(tokens, rows);
+  return place % classRows * scatterClasses(tokens, rows) + place / classRows;
 }
-NANO_BOTH constexpr long long scatterPlaces(long long rows) {
-  return (long long)scatterClasses(rows) * scatterClassRows(rows);
+NANO_BOTH constexpr long long scatterPlaces(long long tokens, long long rows) {
+  return (long long)scatterClasses(tokens, rows) * scatterClassRows(tokens, rows);
 }
 /// Tokens that a thread of the sort looks at before it places any, of which it notes the numbers
 /// among its warp's in 16 bits.
@@ -86,7 +87,7 @@ struct ScatterSortMemory {
 NANO_BOTH constexpr ScatterSortMemory scatterSortMemory(const ScatterShape &s) {
   ScatterSortMemory m{};
   m.counts = 2 * scatterSortThreads * scatterSortTokens(s.tokens);
-  m.starts = m.counts + int(divideUp(2 * 32 * scatterClassRows(s.rows), 16)) * 16;
+  m.starts = m.counts + int(divideUp(2 * 32 * scatterClassRows(s.tokens, s.rows), 16)) * 16;
   m.totals = m.starts + 4 * scatterSortThreads;
   m.bytes = m.totals + 4 * 32;
   return m;
@@ -95,12 +96,12 @@ NANO_BOTH constexpr ScatterSortMemory scatterSortMemory(const ScatterShape &s) {
 /// Bytes of the scratch buffer, aligned to 4: T sorted positions, their rows' places, then for
 /// every place the number of the first position, and T. The sort writes all of it.
 NANO_BOTH constexpr long long scatterScratchBytes(const ScatterShape &s) {
-  return 4 * (2 * s.tokens + scatterPlaces(s.rows) + 1);
+  return 4 * (2 * s.tokens + scatterPlaces(s.tokens, s.rows) + 1);
 }
 
 /// The first launch: reads the ids, writes the scratch buffer.
 NANO_BOTH constexpr TemplateLaunch scatterSortLaunch(const ScatterShape &s) {
-  return {scatterSortThreads, scatterClasses(s.rows), scatterSortMemory(s).bytes};
+  return {scatterSortThreads, scatterClasses(s.tokens, s.rows), scatterSortMemory(s).bytes};
 }
 
 /// Iterations of the second launch that are for rows of many tokens: the first ones.
@@ -110,8 +111,9 @@ NANO_BOTH constexpr long long scatterManyIterations(const ScatterShape &s) {
 
 /// Blocks of the second launch that sum by warps, in some columns: a multiple of the classes.
 NANO_BOTH constexpr long long scatterFewBlocks(const ScatterShape &s) {
-  const long long places = scatterPlaces(s.rows), most = s.tokens > places ? s.tokens : places,
-                  classes = scatterClasses(s.rows);
+  const long long places = scatterPlaces(s.tokens, s.rows),
+                  most = s.tokens > places ? s.tokens : places,
+                  classes = scatterClasses(s.tokens, s.rows);
   return divideUp(divideUp(most, scatterRows), classes) * classes;
 }
 

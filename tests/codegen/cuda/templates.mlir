@@ -80,7 +80,7 @@ step.program @dropped {
 
 // The embedding's gradient is two launches with the sorted positions between them.
 // IR-LABEL: step.program @scatter
-// IR:         %[[SORTED:.*]] = step.buffer "sorted" : memref<321xi32>
+// IR:         %[[SORTED:.*]] = step.buffer "sorted" : memref<307xi32>
 // IR:         step.launch @scatter_sort_{{.*}}(%{{.*}}, %[[SORTED]])
 // IR:         step.launch @scatter_sum_{{.*}}(%{{.*}}, %[[SORTED]], %{{.*}})
 // CHECK-LABEL: // scatter_sort

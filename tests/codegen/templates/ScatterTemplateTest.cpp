@@ -90,10 +90,10 @@ template <class IdOf> void check(const Case &c, IdOf idOf, std::mt19937_64 &rand
   ASSERT_EQ(runner.run("sortIds", {sort.threads, sort.iterations, sort.sharedBytes},
                        {{&deviceIds}, {&scratch, true}}, 1),
             "");
-  const int places = int(scatterPlaces(c.rows));
+  const int places = int(scatterPlaces(c.tokens, c.rows));
   std::vector<int> sorted(scratch.bytes.size() / 4), positions(c.tokens), starts(places + 1);
   std::memcpy(sorted.data(), scratch.bytes.data(), scratch.bytes.size());
-  auto placeOf = [&](int t) { return scatterPlaceOf(ids[t], c.rows); };
+  auto placeOf = [&](int t) { return scatterPlaceOf(ids[t], c.tokens, c.rows); };
   for (int t = 0; t < c.tokens; ++t)
     positions[t] = t;
   std::stable_sort(positions.begin(), positions.end(),
@@ -153,10 +153,10 @@ TEST(ScatterTemplate, RowsThatNobodyReads) {
 
 TEST(ScatterTemplate, RowsOfManyClasses) {
   std::mt19937_64 random(4);
-  const int rows = 140001;
-  ASSERT_GT(scatterClasses(rows), 128);
+  const int tokens = 700, rows = 140001;
+  ASSERT_GT(scatterClasses(tokens, rows), 128);
   auto any = [&] { return int(random() % rows); };
-  check({.tokens = 700, .rows = rows, .columns = 8, .sums = false}, any, random);
+  check({.tokens = tokens, .rows = rows, .columns = 8, .sums = false}, any, random);
 }
 
 TEST(ScatterTemplate, TokensOfSeveralRounds) {
