@@ -137,6 +137,8 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   // Before anything is grouped: chunks are copies of whole chains of matmuls, reductions and small
   // ops.
   ChunkRowsOptions chunks = options.chunkRows;
+  chunks.turns =
+      targetOf(options.target).fusesProducts && options.fuseProducts.products != "library";
   chunks.report = options.reportDetails;
   passes.addPass(createChunkRows(chunks));
   // Before elementwise fusion, so that what a library call does for free is not made a kernel.

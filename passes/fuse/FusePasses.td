@@ -12,15 +12,20 @@ def ChunkRows : Pass<"nano-chunk-rows", "::mlir::ModuleOp"> {
     programs hold elsewhere; a chain that fits into that is left whole. A scale for 8-bit floats that is made of the rows' own largest element is made of
     each chunk's; any other number that all rows give must not be needed by them.
 
+    Where the logits take more bytes than their gradient in 8 bits, chunks are longer in the same bytes: the logits, their loss and their gradient are
+    computed for parts of a chunk, the products that read the gradient for the whole chunk, so that the weight's gradient is read and written less often.
+
     Remarks: logits of a loss that are left whole because an op of their chain mixes rows; with `report` any such chain.
 
-    Errors: a negative `max-bytes`.
+    Errors: a negative `max-bytes`; `parts` below 1.
   }];
   let dependentDialects = ["::nano::graph::NanoDialect"];
   let options = [
     NanocOption<"maxBytes", "max-bytes", "int64_t", "0",
                 "the head and its loss are computed in chunks of rows in which no tensor has more bytes, of at least 128 rows; 0: chunks that do not raise the peak of memory",
                 "--chunk-bytes", "BYTES">,
+    Option<"parts", "parts", "int64_t", "1", "with `max-bytes`: so many parts has a chunk that may have parts">,
+    Option<"turns", "turns", "bool", "false", "products turn 8-bit floats that they read transposed, which are not written so">,
     Option<"report", "report", "bool", "false", "a remark on every chain, with its chunks">];
 }
 

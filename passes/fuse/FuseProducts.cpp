@@ -278,13 +278,12 @@ private:
   /// Lets a product turn its first factor, which the kernel that makes it would write transposed
   /// besides, and be a kernel of its own that ends with the addend.
   bool turnFactor(ScaledMatmulOp op) {
-    auto transpose = op.getTransposeA() ? TransposeOp() : op.getA().getDefiningOp<TransposeOp>();
-    if (!transpose || !transpose->hasOneUse() || transpose.getX().hasOneUse() ||
-        !transpose.getX().getDefiningOp<FusedOp>())
+    const Value rows = op.getTransposeA() ? Value() : turnedBesides(op.getA());
+    if (!rows)
       return false;
     OpBuilder builder(op);
     auto turned = cast<ScaledMatmulOp>(builder.clone(*op));
-    turned.getAMutable().assign(transpose.getX());
+    turned.getAMutable().assign(rows);
     turned.setTransposeA(true);
     turned.getAddendMutable().clear();
     const Product product = *productOf(turned);
@@ -307,10 +306,43 @@ private:
       result = AddOp::create(builder, op.getLoc(), result, body->getArgument(1));
     YieldOp::create(builder, op.getLoc(), result);
     op.replaceAllUsesWith(fused.getResult(0));
+    SmallVector<Operation *> unread{op.getA().getDefiningOp()};
     op.erase();
-    transpose.erase();
+    while (!unread.empty())
+      if (Operation *last = unread.pop_back_val(); last->use_empty()) {
+        for (Value operand : last->getOperands())
+          if (operand.getDefiningOp<TransposeOp>())
+            unread.push_back(operand.getDefiningOp());
+        last->erase();
+      }
     move({product}, fused);
     return true;
+  }
+
+  /// What others read besides, of a kernel's result whose transpose `factor` is, or of parts that
+  /// are made so and concatenated; nothing where `factor` is none of these.
+  static Value turnedBesides(Value factor) {
+    auto turned = [](Value part) {
+      auto transpose = part.getDefiningOp<TransposeOp>();
+      return transpose && transpose->hasOneUse() && !transpose.getX().hasOneUse() &&
+                     transpose.getX().getDefiningOp<FusedOp>()
+                 ? transpose.getX()
+                 : Value();
+    };
+    auto concat = factor.getDefiningOp<ConcatOp>();
+    if (!concat)
+      return turned(factor);
+    if (!concat->hasOneUse() || concat.getType().getRank() != 2 || concat.getDim() != 1)
+      return {};
+    SmallVector<Value> parts = llvm::map_to_vector(concat.getInputs(), turned);
+    if (!parts.front())
+      return {};
+    for (Operation *user : parts.front().getUsers())
+      if (auto rows = dyn_cast<ConcatOp>(user); rows && rows.getDim() == 0 &&
+                                                llvm::equal(rows.getInputs(), parts) &&
+                                                rows->isBeforeInBlock(*concat->user_begin()))
+        return rows;
+    return {};
   }
 
   /// Why `product`, which is to take the place of `op`, is left to the library, or nothing.

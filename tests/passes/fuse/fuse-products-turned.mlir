@@ -1,7 +1,7 @@
 // A product of 8 bits turns its first factor itself, where the kernel that makes this would write it transposed besides: two kernels, and no copy.
 // RUN: nano-opt %s -nano-fuse-products="products=fused report" -nano-verify-fused -split-input-file -verify-diagnostics | FileCheck %s
 // RUN: nano-opt %s -nano-fuse-products="products=library" -split-input-file | FileCheck %s --check-prefix=LIBRARY
-// LIBRARY-COUNT-7: {{^    %.* = nano.transpose}}
+// LIBRARY-COUNT-9: {{^    %.* = nano.transpose}}
 
 // The gradient of a head's weight, added to that of the rows before. Whose product it is, is no part of the kernel, which layers share.
 // CHECK-LABEL: nano.program @gradient
@@ -46,6 +46,39 @@ nano.program @first(%g: tensor<4096x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, 
   %d = nano.scaled_matmul %t, %x scales(%s, %s) {transpose_b}
       : (tensor<50304x4096xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<50304x768xf32>
   nano.return %d, %q : tensor<50304x768xf32>, tensor<4096x50304xf8E5M2>
+}
+
+// -----
+
+// Parts of a factor are concatenated for the product that reads them as they are: what turns them reads that.
+// CHECK-LABEL: nano.program @parts
+// CHECK-NOT:     nano.transpose
+// CHECK:         %[[Q:.*]] = nano.concat %{{.*}}, %{{.*}} dim 0 : {{.*}} -> tensor<4096x50304xf8E5M2>
+// CHECK-NOT:     dim 1
+// CHECK:         nano.fused(%[[Q]], %arg2, %arg3)
+// CHECK:           nano.scaled_matmul %{{.*}}, %{{.*}} scales({{.*}}) {transpose_a, transpose_b} : (tensor<4096x50304xf8E5M2>
+nano.program @parts(%g: tensor<2048x50304xbf16>, %h: tensor<2048x50304xbf16>, %x: tensor<768x4096xf8E4M3FN>, %s: tensor<f32>, %w: tensor<768x50304xf8E4M3FN>)
+    -> (tensor<50304x768xf32>, tensor<4096x768xbf16>) {
+  %q = nano.fused(%g) : (tensor<2048x50304xbf16>) -> tensor<2048x50304xf8E5M2> {
+  ^bb0(%a: tensor<2048x50304xbf16>):
+    %n = nano.cast %a : tensor<2048x50304xbf16> -> tensor<2048x50304xf8E5M2>
+    nano.yield %n : tensor<2048x50304xf8E5M2>
+  }
+  %t = nano.transpose %q : tensor<2048x50304xf8E5M2> -> tensor<50304x2048xf8E5M2>
+  %r = nano.fused(%h) : (tensor<2048x50304xbf16>) -> tensor<2048x50304xf8E5M2> {
+  ^bb0(%a: tensor<2048x50304xbf16>):
+    %n = nano.cast %a : tensor<2048x50304xbf16> -> tensor<2048x50304xf8E5M2>
+    nano.yield %n : tensor<2048x50304xf8E5M2>
+  }
+  %u = nano.transpose %r : tensor<2048x50304xf8E5M2> -> tensor<50304x2048xf8E5M2>
+  %rows = nano.concat %q, %r dim 0 : (tensor<2048x50304xf8E5M2>, tensor<2048x50304xf8E5M2>) -> tensor<4096x50304xf8E5M2>
+  %columns = nano.concat %t, %u dim 1 : (tensor<50304x2048xf8E5M2>, tensor<50304x2048xf8E5M2>) -> tensor<50304x4096xf8E5M2>
+  // expected-remark @below {{computed by a kernel that turns its first operand}}
+  %d = nano.scaled_matmul %columns, %x scales(%s, %s) {transpose_b}
+      : (tensor<50304x4096xf8E5M2>, tensor<768x4096xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<50304x768xf32>
+  %dx = nano.scaled_matmul %rows, %w scales(%s, %s) {transpose_b}
+      : (tensor<4096x50304xf8E5M2>, tensor<768x50304xf8E4M3FN>, tensor<f32>, tensor<f32>) -> tensor<4096x768xbf16>
+  nano.return %d, %dx : tensor<50304x768xf32>, tensor<4096x768xbf16>
 }
 
 // -----

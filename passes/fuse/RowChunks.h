@@ -1,0 +1,40 @@
+// Writes a chain of rows out in chunks, each of which makes its widest tensors in parts.
+#pragma once
+
+#include "passes/fuse/RowChain.h"
+
+namespace nano {
+
+/// Rows that are computed at once, a divisor of the chain's.
+///
+/// What reads the root's result turns it into something else, as logits into their gradient, and
+/// products read that. The root and these ops are of a part, a divisor of the chunk; all others are
+/// of the chunk, and what they read of parts is concatenated. So the root's result exists a part at
+/// a time, while sums over rows are read and written once a chunk.
+struct RowChunks {
+  int64_t chunk = 0, part = 0;
+};
+
+/// Which ops of a chain are of a part.
+class RowParts {
+public:
+  explicit RowParts(const RowChain &chain);
+
+  bool contains(mlir::Operation *op) const { return ops.contains(op); }
+  /// Of the chunk, and behind the ops of its parts.
+  bool isBehind(mlir::Operation *op) const { return behind.contains(op); }
+  /// True for what a part makes and ops behind it read.
+  bool isHandedOn(mlir::Value value) const;
+  /// False where no op is behind, or one would need a number that each part has its own of.
+  bool arePossible() const { return possible; }
+
+private:
+  llvm::DenseSet<mlir::Operation *> ops, behind;
+  bool possible = true;
+};
+
+/// Replaces the chain by its chunks, where its last op stood; what reads its results from before
+/// has to be moved behind them.
+void splitRows(RowChain &chain, const RowChunks &rows);
+
+} // namespace nano
