@@ -392,6 +392,21 @@ void Placement::placeTargets(ArrayRef<FlatSymbolRefAttr> outputs) {
       if (addend && place && allRoots[place.root].symbol && addend.getType() == sum.getType() &&
           lastRead.lookup(addend) <= at && llvm::count(op.getOperands(), addend) == 1)
         put(addend, place, windows.lookup(sum));
+    } else if (auto fused = dyn_cast<FusedOp>(op);
+               fused && nano::productOf(fused.getBody().front())) {
+      // Likewise where kernels begin with the products.
+      for (const OpResult sum : fused.getResults()) {
+        const Place place = of(sum);
+        if (!place || !allRoots[place.root].symbol)
+          continue;
+        InPlace inPlace(fused);
+        for (OpOperand &addend : fused->getOpOperands())
+          if (addend.get().getType() == sum.getType() && lastRead.lookup(addend.get()) <= at &&
+              llvm::count(op.getOperands(), addend.get()) == 1 &&
+              inPlace.mayOverwrite(addend.getOperandNumber(), sum.getResultNumber()) &&
+              put(addend.get(), place, windows.lookup(sum)))
+            break;
+      }
     }
   }
 }

@@ -66,7 +66,34 @@ nano.program @sums(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %z: tensor<4x8xf32>
 
 // -----
 
-// Nor where the state's old value is still to be read.
+// So does one that kernels add up which begin with the products.
+// CHECK-LABEL: step.program @kernels
+// CHECK-DAG:   %[[G:.*]] = step.state @grad.w : memref<8x8xf32>
+// CHECK:       step.task ins(%{{.*}}) outs(%[[G]])
+// CHECK:       step.task ins(%{{.*}}, %[[G]]) outs(%[[G]])
+// CHECK-NOT:   step.copy
+nano.state @grad.w : tensor<8x8xf32> {role = #nano.role<gradient>, init = #nano.init<"constant", [0.0]>}
+nano.program @kernels(%x: tensor<4x8xbf16>, %y: tensor<4x8xbf16>) -> tensor<f32> {
+  %a = nano.fused(%x) : (tensor<4x8xbf16>) -> tensor<8x8xf32> {
+  ^bb0(%p: tensor<4x8xbf16>):
+    %m = nano.matmul %p, %p {transpose_a} : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
+    nano.yield %m : tensor<8x8xf32>
+  }
+  %b = nano.fused(%y, %a) : (tensor<4x8xbf16>, tensor<8x8xf32>) -> tensor<8x8xf32> {
+  ^bb0(%p: tensor<4x8xbf16>, %c: tensor<8x8xf32>):
+    %m = nano.matmul %p, %p {transpose_a} : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
+    %n = nano.add %m, %c : tensor<8x8xf32>
+    nano.yield %n : tensor<8x8xf32>
+  }
+  nano.store %b, @grad.w : tensor<8x8xf32>
+  %l = nano.reduce sum %x dims [0, 1] : tensor<4x8xbf16> -> tensor<bf16>
+  %f = nano.cast %l : tensor<bf16> -> tensor<f32>
+  nano.return %f : tensor<f32>
+}
+
+// -----
+
+// None does where the state's old value is still to be read.
 // CHECK-LABEL: step.program @old
 // CHECK:       %[[F:.*]] = step.buffer "matmul" : memref<8x8xf32>
 // CHECK:       step.matmul %{{.*}}, %{{.*}} into %[[F]] {transpose_a}
