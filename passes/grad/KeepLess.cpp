@@ -14,6 +14,7 @@
 #include "llvm/ADT/SmallPtrSet.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace mlir;
 using namespace nano::graph;
@@ -304,8 +305,9 @@ void KeepLess::save(int64_t saveBytes, size_t most) {
     const auto highest = std::max_element(live.begin(), live.end());
     if (*highest <= target)
       return;
-    Value best;
-    double bestRate = 0;
+    Value best, cheapest; // by rate, and of those that are enough
+    bool isEnough = false;
+    double bestRate = 0, leastSeconds = std::numeric_limits<double>::infinity();
     for (Value value : values) {
       if (!held.contains(value))
         continue;
@@ -315,15 +317,22 @@ void KeepLess::save(int64_t saveBytes, size_t most) {
       const Making &making = found->second;
       if (!making.isPossible)
         continue;
-      const double rate =
-          double(freedAt(highest - live.begin(), value, making)) / std::max(making.seconds, 1e-9);
+      const int64_t freed = freedAt(highest - live.begin(), value, making);
+      const double rate = double(freed) / std::max(making.seconds, 1e-9);
       if (rate > bestRate) {
         best = value;
         bestRate = rate;
+        isEnough = freed >= *highest - target;
+      }
+      if (freed >= *highest - target && making.seconds < leastSeconds) {
+        cheapest = value;
+        leastSeconds = making.seconds;
       }
     }
     if (!best)
       return;
+    if (isEnough)
+      best = cheapest;
     const SmallVector<Operation *> ops = makings[best].ops;
     drop(best, false);
     // What is made now costs others nothing; what is no longer held costs them more.

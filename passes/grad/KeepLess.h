@@ -36,9 +36,10 @@ struct Remade {
 /// Element-wise ops that end a product cost no bytes of their own, nor does it to write what its
 /// products read where the backward pass reads it too: that is made once for both.
 ///
-/// While the peak is too high, the value goes that frees most bytes at its place for a second. One
-/// that frees none there stays, and so does what the backward pass reads up to its first products,
-/// those of the gradient of the last one of the forward pass: it has just been made.
+/// While the peak is too high, the value goes that frees most bytes at its place for a second, or
+/// where that frees enough, the cheapest that does. One that frees none there stays, and so does
+/// what the backward pass reads up to its first products, those of the gradient of the last one of
+/// the forward pass: it has just been made.
 class KeepLess {
 public:
   /// `forward` are the ops of the forward pass, `held` the values that the backward pass reads of
