@@ -139,6 +139,8 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
   ChunkRowsOptions chunks = options.chunkRows;
   chunks.turns =
       targetOf(options.target).fusesProducts && options.fuseProducts.products != "library";
+  // Costs less time for what it saves than making products again.
+  chunks.further = options.recompute.saveBytes > 0;
   chunks.report = options.reportDetails;
   passes.addPass(createChunkRows(chunks));
   // Before elementwise fusion, so that what a library call does for free is not made a kernel.

@@ -24,6 +24,9 @@
 // are computed a part at a time, dx and dw of all parts at once. In the bytes of a chunk without
 // parts a longer one has room then, and dw is read and written less often (`RowChunks`).
 //
+// With `further` a chain that is computed in chunks takes in the last MLP, forward and backward, so
+// that its tensors exist a chunk at a time too (`RowChain`), where no more bytes leave it then.
+//
 // It runs before fusion, which then sees the ops of one chunk beside each other.
 #include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/ElementwiseOps.h"
@@ -96,7 +99,11 @@ struct ChunkRows : public nano::impl::ChunkRowsBase<ChunkRows> {
       if (of.part == chain.rows)
         continue;
       changed.insert(chain.root->getBlock());
-      splitRows(chain, of);
+      if (RowChain reaching(chain.root);
+          further && reaching.collectFurther() && bytesLeaving(reaching) <= bytesLeaving(chain))
+        splitRows(reaching, of);
+      else
+        splitRows(chain, of);
     }
     for (Block *block : changed) {
       llvm::DenseMap<Operation *, int64_t> key;
@@ -180,6 +187,16 @@ private:
   bool isTurned(Value value) const {
     return turns && value.getDefiningOp<TransposeOp>() &&
            llvm::all_of(value.getUsers(), llvm::IsaPred<ScaledMatmulOp>);
+  }
+
+  /// Bytes of tensors with rows that ops outside of the chain read: they are put together whole.
+  static int64_t bytesLeaving(const RowChain &chain) {
+    int64_t bytes = 0;
+    for (const auto &[op, form] : chain.ops)
+      for (Value result : op->getResults())
+        if (form.result && !form.combines && !chain.isInner(result))
+          bytes += bytesOf(result);
+    return bytes;
   }
 
   /// Chunks of which no tensor has more than `max-bytes` bytes.

@@ -15,6 +15,9 @@ def ChunkRows : Pass<"nano-chunk-rows", "::mlir::ModuleOp"> {
     Where the logits take more bytes than their gradient in 8 bits, chunks are longer in the same bytes: the logits, their loss and their gradient are
     computed for parts of a chunk, the products that read the gradient for the whole chunk, so that the weight's gradient is read and written less often.
 
+    With `further` the chunks of a head begin with the last MLP's products, and with what acts on rows alone before these, and end with the products and
+    sums of its backward pass, where no more bytes leave the chunks then: tensors as wide as the MLP exist a chunk at a time.
+
     Remarks: logits of a loss that are left whole because an op of their chain mixes rows; with `report` any such chain.
 
     Errors: a negative `max-bytes`; `parts` below 1.
@@ -25,6 +28,8 @@ def ChunkRows : Pass<"nano-chunk-rows", "::mlir::ModuleOp"> {
                 "the head and its loss are computed in chunks of rows in which no tensor has more bytes, of at least 128 rows; 0: chunks that do not raise the peak of memory",
                 "--chunk-bytes", "BYTES">,
     Option<"parts", "parts", "int64_t", "1", "with `max-bytes`: so many parts has a chunk that may have parts">,
+    Option<"further", "further", "bool", "false",
+           "chains reach further: through the products before, the last MLP's, and to norms at both ends">,
     Option<"turns", "turns", "bool", "false", "products turn 8-bit floats that they read transposed, which are not written so">,
     Option<"report", "report", "bool", "false", "a remark on every chain, with its chunks">];
 }

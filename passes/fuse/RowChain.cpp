@@ -36,14 +36,17 @@ int64_t elementsBefore(ArrayRef<int64_t> shape, int64_t dim) {
 } // namespace
 
 RowChain::RowChain(Operation *root)
-    : root(root), rows(tensorType(root->getResult(0)).getDimSize(0)) {}
+    : root(root), rows(tensorType(root->getResult(0)).getDimSize(0)),
+      wideElements(tensorType(root->getResult(0)).getNumElements()) {}
 
 //===- The ops of a chain -------------------------------------------------------------------===//
 
 bool RowChain::isWide(Value value) const {
   auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && type.getNumElements() >= tensorType(root->getResult(0)).getNumElements() &&
-         !isa_and_present<LoadOp>(value.getDefiningOp());
+  return type && type.getNumElements() >= wideElements &&
+         !isa_and_present<LoadOp>(value.getDefiningOp()) &&
+         // A constant that products of several layers read does not bind them together.
+         !(reachesFurther && isa_and_present<ConstantOp>(value.getDefiningOp()));
 }
 
 void RowChain::add(Operation *op) {
@@ -52,8 +55,7 @@ void RowChain::add(Operation *op) {
     members.insert(op);
 }
 
-/// True for ops that can act on rows one by one, or combine them.
-static bool mayKeepRows(Operation *op) {
+bool RowChain::mayKeepRows(Operation *op) {
   return op->hasTrait<ElementwiseOp>() ||
          isa<BroadcastOp, ConcatOp, CrossEntropyOp, DequantizeOp, ExpMatmulOp, GatherOp, MatmulOp,
              QuantizeOp, ReduceOp, ReshapeOp, RotateOp, ScaledMatmulOp, SliceOp, TransposeOp>(op);
@@ -93,9 +95,9 @@ void RowChain::addBetween() {
       add(op);
 }
 
-bool RowChain::collect() {
-  add(root);
-  for (bool changed = true; changed;) {
+/// Adds all that belongs to the members, until nothing does or `obstacle` is set.
+void RowChain::close() {
+  for (bool changed = true; changed && !obstacle;) {
     size_t before = members.size();
     for (size_t i = 0; i < members.size(); ++i) {
       for (Value result : members[i]->getResults())
@@ -111,10 +113,18 @@ bool RowChain::collect() {
         obstacle = op;
     if (!obstacle)
       addBetween();
-    if (obstacle)
-      return false;
     changed = members.size() != before;
   }
+}
+
+bool RowChain::collect() {
+  add(root);
+  close();
+  return !obstacle && derive();
+}
+
+/// Derives how each member acts on rows.
+bool RowChain::derive() {
   SmallVector<Operation *> sorted(members.begin(), members.end());
   llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   for (Operation *op : sorted) {

@@ -32,6 +32,10 @@ struct RowAction {
 
 /// A chain: a product whose rows are wide, and every op that reads or makes a tensor of at least as
 /// many elements, with what lies between them.
+///
+/// A chain that reaches further begins with the products before the one whose result the root
+/// reads, where they widen rows too, as the last MLP's do: the tensors in between are wide for it.
+/// It also takes in what acts on rows alone at both ends, where fewer bytes cross its borders then.
 class RowChain {
 public:
   /// `root` is a nano.matmul or nano.scaled_matmul with a result of rank 2.
@@ -39,6 +43,8 @@ public:
 
   /// Collects the ops of the chain; false, and `obstacle` set, when one of them mixes rows.
   bool collect();
+  /// The same for a chain that reaches further; false where there is nothing to reach.
+  bool collectFurther();
 
   mlir::Operation *root;
   int64_t rows;
@@ -55,6 +61,8 @@ public:
   /// Rows that no chunk may split, because one number describes them.
   int64_t alignment() const;
 
+  /// Whether an op of this kind can act on rows one by one, or combine them.
+  static bool mayKeepRows(mlir::Operation *op);
   /// `type` with `chunk` rows.
   static mlir::RankedTensorType withRows(mlir::Type type, RowDim where, int64_t chunk);
 
@@ -63,6 +71,12 @@ private:
   bool isWide(mlir::Value value) const;
   void add(mlir::Operation *op);
   void addBetween();
+  void close();
+  bool derive();
+  bool addProductsBefore();
+  void addSources();
+  void addSinks();
+  bool hasRows(mlir::Operation *op) const;
 
   std::optional<RowAction> formOf(mlir::Operation *op) const;
   std::optional<RowAction> reshapeForm(graph::ReshapeOp op) const;
@@ -74,6 +88,8 @@ private:
   RowDim where(mlir::Value value) const;
   RowDim guess(mlir::RankedTensorType type) const;
 
+  int64_t wideElements; ///< from which a tensor is wide
+  bool reachesFurther = false;
   llvm::SetVector<mlir::Operation *> members;
   llvm::DenseMap<mlir::Value, RowDim> known; ///< of results of the chain's ops
 };

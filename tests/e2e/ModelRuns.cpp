@@ -215,7 +215,8 @@ void ModelRuns::runOn(ModuleOp module, const Stage &stage, const PipelineOptions
   // Some models get a head in chunks, which at these sizes none would have.
   if (stage.name == "fuse" && number() % 3 == 0) {
     PassManager passes(&context);
-    passes.addPass(createChunkRows({.maxBytes = 1024, .parts = number() % 2 == 0 ? 2 : 1}));
+    passes.addPass(createChunkRows(
+        {.maxBytes = 1024, .parts = number() % 2 == 0 ? 2 : 1, .further = number() % 4 != 0}));
     ASSERT_TRUE(succeeded(passes.run(module)));
   }
   // Ranks share Adam's states of parameters that are small, as all are here.
