@@ -166,6 +166,7 @@ NANO_DEVICE void plainProduct(long long iteration, const BandOperands<S, yCount>
 } // namespace nano
 
 #include "nano_band_matrix.h"
+#include "nano_band_planes.h"
 #include "nano_band_split.h"
 
 namespace nano {
@@ -173,7 +174,9 @@ namespace nano {
 /// A tile of scores: iteration i of bandScoresLaunch's. All threads of the block call it.
 template <class S, int yCount>
 NANO_DEVICE void bandScores(long long iteration, const BandOperands<S, yCount> &x) {
-  if constexpr (S::onMatrices && sizeof(typename S::Second) == 4)
+  if constexpr (hasBandPlanes(band::Planes<S, true>::shape, true))
+    band::PlaneScores<S>(iteration).run(x);
+  else if constexpr (S::onMatrices && sizeof(typename S::Second) == 4)
     band::scoresBySplitting(iteration, x);
   else if constexpr (S::onMatrices)
     band::scoresByMatrices(iteration, x);
@@ -184,7 +187,9 @@ NANO_DEVICE void bandScores(long long iteration, const BandOperands<S, yCount> &
 /// A tile of sums: iteration i of bandProductLaunch's. All threads of the block call it.
 template <class S, int yCount>
 NANO_DEVICE void bandProduct(long long iteration, const BandOperands<S, yCount> &x) {
-  if constexpr (S::onMatrices && sizeof(typename S::Second) == 4)
+  if constexpr (hasBandPlanes(band::Planes<S, false>::shape, false))
+    band::PlaneProducts<S>(iteration).run(x);
+  else if constexpr (S::onMatrices && sizeof(typename S::Second) == 4)
     band::productBySplitting(iteration, x);
   else if constexpr (S::onMatrices)
     band::productByMatrices(iteration, x);

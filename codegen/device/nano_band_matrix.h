@@ -222,11 +222,50 @@ NANO_DEVICE void turnWords(uint32_t (&words)[4], int pair) {
   }
 }
 
+/// Stores a warp's sums of 16 tokens from `first` on, of columns from `column` on.
+template <class S, int yCount, int count>
+NANO_DEVICE void leaveSums(const BandOperands<S, yCount> &x, const float (&sums)[count],
+                           const Lane &lane, int first, int head, int column) {
+  using Result = typename S::Result;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int t = first + lane.group + 8 * half;
+    if constexpr (sizeof(Result) == 4 || S::size % 8 != 0) {
+#pragma unroll
+      for (int c = 0; c < count / 4; ++c) {
+        Vec<float, 2> pair;
+        pair[0] = sums[4 * c + 2 * half];
+        pair[1] = sums[4 * c + 2 * half + 1];
+        const int d = column + 8 * c + 2 * lane.pair;
+        if (t < S::tokens && d < S::size)
+#pragma unroll
+          for (int k = 0; k < yCount; ++k)
+            store<2, 2 * int(sizeof(Result))>(&x.y[k].at(t, head, d), to<Result>(pair));
+      }
+    } else {
+      // Four lanes turn their words of four tiles, so that each has 16 bytes of a row.
+#pragma unroll
+      for (int c = 0; c < count / 4; c += 4) {
+        uint32_t words[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          words[i] = packBf16(sums[4 * (c + i) + 2 * half], sums[4 * (c + i) + 2 * half + 1]);
+        turnWords(words, lane.pair);
+        const int d = column + 8 * (c + lane.pair);
+        if (t < S::tokens && d < S::size)
+#pragma unroll
+          for (int k = 0; k < yCount; ++k)
+            storeWhole(reinterpret_cast<mma::Vector16 *>(&x.y[k].at(t, head, d)),
+                       mma::Vector16{{words[0], words[1], words[2], words[3]}});
+      }
+    }
+  }
+}
+
 /// Tiles of sums: iteration i of bandProductLaunch's. All threads of the block call it.
 template <class S, int yCount>
 NANO_DEVICE void productByMatrices(long long iteration, const BandOperands<S, yCount> &x) {
   using Walk = band::Walk<S, false>;
-  using Result = typename S::Result;
   constexpr BandMatrixPlan plan = Walk::plan;
   constexpr int most = plan.itemGroups < bandSteps ? plan.itemGroups : bandSteps;
   using Rows = mma::Tile<Walk::ringRows, plan.columns>;
@@ -282,39 +321,7 @@ NANO_DEVICE void productByMatrices(long long iteration, const BandOperands<S, yC
   };
   auto leave = [&](const Walk &walk) {
     isFirst = true;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int t = walk.token + 16 * lane.warp + lane.group + 8 * half;
-      if constexpr (sizeof(Result) == 4) {
-#pragma unroll
-        for (int c = 0; c < plan.columns / 8; ++c) {
-          Vec<float, 2> pair;
-          pair[0] = sums[4 * c + 2 * half];
-          pair[1] = sums[4 * c + 2 * half + 1];
-          const int d = walk.column + 8 * c + 2 * lane.pair;
-          if (t < S::tokens && d < S::size)
-#pragma unroll
-            for (int k = 0; k < yCount; ++k)
-              store<2, 8>(&x.y[k].at(t, walk.head, d), to<Result>(pair));
-        }
-      } else {
-        // Four lanes turn their words of four tiles, so that each has 16 bytes of a row.
-#pragma unroll
-        for (int c = 0; c < plan.columns / 8; c += 4) {
-          uint32_t words[4];
-#pragma unroll
-          for (int i = 0; i < 4; ++i)
-            words[i] = packBf16(sums[4 * (c + i) + 2 * half], sums[4 * (c + i) + 2 * half + 1]);
-          turnWords(words, lane.pair);
-          const int d = walk.column + 8 * (c + lane.pair);
-          if (t < S::tokens && d < S::size)
-#pragma unroll
-            for (int k = 0; k < yCount; ++k)
-              storeWhole(reinterpret_cast<mma::Vector16 *>(&x.y[k].at(t, walk.head, d)),
-                         mma::Vector16{{words[0], words[1], words[2], words[3]}});
-        }
-      }
-    }
+    leaveSums(x, sums, lane, walk.token + 16 * lane.warp, walk.head, walk.column);
   };
   walkProducts<S, Rows>(iteration, x, rows, weights, multiply, leave);
 }

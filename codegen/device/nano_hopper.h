@@ -297,10 +297,10 @@ template <int N> NANO_DEVICE void warpgroupRegisters(float (&values)[N]) {
 enum class Major : int { K = 0, MN = 1 };
 
 /// sum ← A · B, plus sum when `accumulate`, by a warpgroup: A is 64 × K, B is K × 2 · Sums; K is 16
-/// for bf16 and 32 for f8 types (wgmma.mma_async). Sums is 32, 64, 96 or 128, and of bf16 in the
-/// first form 16 too. sum[4j + i] of a thread of warp w: row 16 · (w % 4) + group + (i < 2 ? 0 :
-/// 8), column 8j + 2 · pair + i % 2. The first form takes A from shared memory, the second from
-/// registers, each warp its 16 rows as in matrixMultiply.
+/// for bf16 and 32 for f8 types (wgmma.mma_async). Sums is 32, 64, 96 or 128, of bf16 16 too and in
+/// the second form 8, 24 and 48. sum[4j + i] of a thread of warp w: row 16 · (w % 4) + group +
+/// (i < 2 ? 0 : 8), column 8j + 2 · pair + i % 2. The first form takes A from shared memory, the
+/// second from registers, each warp its 16 rows as in matrixMultiply.
 template <typename A, typename B, Major MajorA = Major::K, Major MajorB = Major::K, int Sums>
 NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], uint64_t a, uint64_t b, bool accumulate);
 template <typename A, typename B, Major MajorB = Major::K, int Sums>
@@ -325,13 +325,20 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], u
 #define NANO_LIST3                                                                                 \
   "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "   \
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define NANO_NAMES8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define NANO_NAMES16 NANO_LIST16
+#define NANO_NAMES24 NANO_LIST16 ", %16, %17, %18, %19, %20, %21, %22, %23"
 #define NANO_NAMES32 NANO_LIST0
+#define NANO_NAMES48                                                                               \
+  NANO_LIST0 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define NANO_NAMES64 NANO_LIST0 ", " NANO_LIST1
 #define NANO_NAMES96 NANO_NAMES64 ", " NANO_LIST2
 #define NANO_NAMES128 NANO_NAMES96 ", " NANO_LIST3
+#define NANO_OPERANDS8 NANO_SUMS8(0)
 #define NANO_OPERANDS16 NANO_SUMS8(0), NANO_SUMS8(8)
+#define NANO_OPERANDS24 NANO_OPERANDS16, NANO_SUMS8(16)
 #define NANO_OPERANDS32 NANO_SUMS32(0)
+#define NANO_OPERANDS48 NANO_SUMS32(0), NANO_SUMS8(32), NANO_SUMS8(40)
 #define NANO_OPERANDS64 NANO_SUMS32(0), NANO_SUMS32(32)
 #define NANO_OPERANDS96 NANO_OPERANDS64, NANO_SUMS32(64)
 #define NANO_OPERANDS128 NANO_OPERANDS96, NANO_SUMS32(96)
@@ -342,6 +349,30 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], u
                "}, %16, %17, p, 1, 1" LAYOUT "; }"                                                 \
                : NANO_OPERANDS16                                                                   \
                : "l"(a), "l"(b), "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
+
+#define NANO_WGMMA_REGISTERS8(K_AND_TYPES, LAYOUT, ...)                                            \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %13, 0; "                                           \
+               "wgmma.mma_async.sync.aligned.m64n16" K_AND_TYPES " {" NANO_NAMES8                  \
+               "}, {%8, %9, %10, %11}, %12, p, 1, 1" LAYOUT "; }"                                  \
+               : NANO_OPERANDS8                                                                    \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
+                 "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
+
+#define NANO_WGMMA_REGISTERS16(K_AND_TYPES, LAYOUT, ...)                                           \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %21, 0; "                                           \
+               "wgmma.mma_async.sync.aligned.m64n32" K_AND_TYPES " {" NANO_NAMES16                 \
+               "}, {%16, %17, %18, %19}, %20, p, 1, 1" LAYOUT "; }"                                \
+               : NANO_OPERANDS16                                                                   \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
+                 "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
+
+#define NANO_WGMMA_REGISTERS24(K_AND_TYPES, LAYOUT, ...)                                           \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %29, 0; "                                           \
+               "wgmma.mma_async.sync.aligned.m64n48" K_AND_TYPES " {" NANO_NAMES24                 \
+               "}, {%24, %25, %26, %27}, %28, p, 1, 1" LAYOUT "; }"                                \
+               : NANO_OPERANDS24                                                                   \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
+                 "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
 
 #define NANO_WGMMA_SHARED32(K_AND_TYPES, LAYOUT, ...)                                              \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; "                                           \
@@ -354,6 +385,14 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], u
                "wgmma.mma_async.sync.aligned.m64n64" K_AND_TYPES " {" NANO_NAMES32                 \
                "}, {%32, %33, %34, %35}, %36, p, 1, 1" LAYOUT "; }"                                \
                : NANO_OPERANDS32                                                                   \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
+                 "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
+
+#define NANO_WGMMA_REGISTERS48(K_AND_TYPES, LAYOUT, ...)                                           \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %53, 0; "                                           \
+               "wgmma.mma_async.sync.aligned.m64n96" K_AND_TYPES " {" NANO_NAMES48                 \
+               "}, {%48, %49, %50, %51}, %52, p, 1, 1" LAYOUT "; }"                                \
+               : NANO_OPERANDS48                                                                   \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
                  "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
 
@@ -458,11 +497,20 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], uint64_t a, uint64_t b, b
 template <typename A, typename B, Major MajorB, int Sums>
 NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], uint64_t b,
                                    bool accumulate) {
-  static_assert(Sums == 32 || Sums == 64 || Sums == 96 || Sums == 128);
+  static_assert(((Sums == 8 || Sums == 16 || Sums == 24 || Sums == 48) && sizeof(A) == 2) ||
+                Sums == 32 || Sums == 64 || Sums == 96 || Sums == 128);
   static_assert(sizeof(A) == sizeof(B) && sizeof(A) <= 2, "two bf16 or two f8 types");
   static_assert(sizeof(A) == 2 || MajorB == Major::K);
   constexpr bool firstE4m3 = isSame<A, f8e4m3>, secondE4m3 = isSame<B, f8e4m3>;
-  if constexpr (Sums == 32) {
+  if constexpr (Sums == 8) {
+    NANO_WGMMA_REGISTERS8("k16.f32.bf16.bf16", ", %14", "n"(int(MajorB)));
+  } else if constexpr (Sums == 16) {
+    NANO_WGMMA_REGISTERS16("k16.f32.bf16.bf16", ", %22", "n"(int(MajorB)));
+  } else if constexpr (Sums == 24) {
+    NANO_WGMMA_REGISTERS24("k16.f32.bf16.bf16", ", %30", "n"(int(MajorB)));
+  } else if constexpr (Sums == 48) {
+    NANO_WGMMA_REGISTERS48("k16.f32.bf16.bf16", ", %54", "n"(int(MajorB)));
+  } else if constexpr (Sums == 32) {
     if constexpr (sizeof(A) == 2)
       NANO_WGMMA_REGISTERS32("k16.f32.bf16.bf16", ", %38", "n"(int(MajorB)));
     else if constexpr (firstE4m3 && secondE4m3)
@@ -516,13 +564,19 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], u
 #undef NANO_LIST1
 #undef NANO_LIST2
 #undef NANO_LIST3
+#undef NANO_NAMES8
 #undef NANO_NAMES16
+#undef NANO_NAMES24
 #undef NANO_NAMES32
+#undef NANO_NAMES48
 #undef NANO_NAMES64
 #undef NANO_NAMES96
 #undef NANO_NAMES128
+#undef NANO_OPERANDS8
 #undef NANO_OPERANDS16
+#undef NANO_OPERANDS24
 #undef NANO_OPERANDS32
+#undef NANO_OPERANDS48
 #undef NANO_OPERANDS64
 #undef NANO_OPERANDS96
 #undef NANO_OPERANDS128
@@ -531,7 +585,11 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], u
 #undef NANO_WGMMA_SHARED64
 #undef NANO_WGMMA_SHARED96
 #undef NANO_WGMMA_SHARED128
+#undef NANO_WGMMA_REGISTERS8
+#undef NANO_WGMMA_REGISTERS16
+#undef NANO_WGMMA_REGISTERS24
 #undef NANO_WGMMA_REGISTERS32
+#undef NANO_WGMMA_REGISTERS48
 #undef NANO_WGMMA_REGISTERS64
 #undef NANO_WGMMA_REGISTERS96
 #undef NANO_WGMMA_REGISTERS128

@@ -284,6 +284,11 @@ template <typename T> NANO_DEVICE T loadOnce(const T *pointer) {
   }
 }
 
+/// Starts bringing the 128 bytes around it to the second-level cache (prefetch.global.L2).
+NANO_DEVICE void prefetch(const void *pointer) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(pointer) : "memory");
+}
+
 /// Stores 8 or 16 bytes, to global or shared memory, by one access. (An assignment of words that
 /// are computed one by one may be an access for each, however the type is aligned.) NVRTC knows
 /// which memory it is where the pointer comes from a kernel's parameters or its shared memory.

@@ -312,6 +312,13 @@ TEST(BandKernels, SplitNumbers) {
   checkBand({310, 1, 128, 304});
 }
 
+/// Rows of f32 that lie in a ring as three numbers of bf16 each.
+TEST(BandKernels, Warpgroups) {
+  checkBand({150, 2, 24, 97});
+  checkBand({110, 1, 136, 100, "bf16", "f32", "bf16"});
+  checkBand({400, 3, 20, 96, "f32", "f32", "bf16", false, 2});
+}
+
 /// So few multiprocessors that a block has several tiles, which go around the ring of rows.
 TEST(BandKernels, SeveralTilesOfABlock) {
   checkBand({400, 3, 8, 20, "bf16", "bf16", "f32", false, 1});

@@ -153,7 +153,8 @@ NANO_PRIMITIVE void warpgroupMultiply(float (&sum)[Sums], uint64_t a, uint64_t b
 template <typename A, typename B, Major MajorB = Major::K, int Sums>
 NANO_PRIMITIVE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], uint64_t b,
                                       bool accumulate, NANO_SITE) {
-  static_assert(Sums == 32 || Sums == 64 || Sums == 96 || Sums == 128);
+  static_assert(((Sums == 8 || Sums == 16 || Sums == 24 || Sums == 48) && sizeof(A) == 2) ||
+                Sums == 32 || Sums == 64 || Sums == 96 || Sums == 128);
   static_assert(sizeof(A) == sizeof(B) && sizeof(A) <= 2, "two bf16 or two f8 types");
   static_assert(sizeof(A) == 2 || MajorB == Major::K);
   thread().warpgroupMultiply({emulator::element<A>(), emulator::element<B>(), false,

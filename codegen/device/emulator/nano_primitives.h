@@ -165,6 +165,7 @@ template <typename T> NANO_PRIMITIVE T loadOnce(const T *pointer, NANO_SITE) {
   thread().loadReadOnly(pointer, sizeof(T), site);
   return *pointer;
 }
+NANO_PRIMITIVE void prefetch(const void *) {}
 template <typename T> inline void storeWhole(T *pointer, const T &value) { *pointer = value; }
 template <typename T> NANO_PRIMITIVE void storeStreaming(T *pointer, const T &value, NANO_SITE) {
   thread().access(pointer, sizeof(T), true, site);

@@ -175,6 +175,52 @@ NANO_BOTH constexpr BandRowsPlan bandRowsPlan(const BandShape &s) {
   }
 }
 
+/// Of f32 rows on tensor cores by warpgroups, where there is room for it: a ring of rows in shared
+/// memory, each as three of bf16, and two warpgroups whose tiles of 64 tokens follow one another
+/// along the tokens of a head. The ring has what two tiles that follow each other need.
+struct BandPlanesPlan {
+  int columns;       ///< of a row in shared memory, in whole 128 bytes
+  int taken, slices; ///< of products: columns of a block, multiples of 32; blocks side by side
+  int steps;         ///< of 16 rows, of a tile's window
+  int batch;         ///< of products: steps whose weights are in registers at a time
+  int rows;          ///< of the ring, a multiple of 64
+  int planeBytes;    ///< of the ring of one of the three
+  int stride;        ///< of scores on their way out: numbers from a token's to the next one's
+  int sharedBytes;   ///< the rings, then eight tokens' scores of each warp
+  int registers;     ///< of a thread that multiplies
+  bool isThere;      ///< whether it fits
+  long long blockTiles;
+};
+constexpr int bandPlanes = 3, bandPlaneThreads = 384, bandPlaneTokens = 64, bandPlaneSteps = 11;
+/// Of three warpgroups, of which two multiply, each thread's as the launch has them.
+constexpr int bandPlaneRegisters = 168;
+
+NANO_BOTH constexpr BandPlanesPlan bandPlanesPlan(const BandShape &s, bool isScores) {
+  BandPlanesPlan p{};
+  const int chunks = int(divideUp(s.size, 32));
+  p.slices = isScores ? 1 : int(divideUp(chunks, 4));
+  p.taken = 32 * int(divideUp(chunks, p.slices));
+  p.columns = 64 * int(divideUp(p.taken, 64));
+  p.steps = bandPlaneTokens / 16 + int(divideUp(s.width - 1, 16));
+  p.rows = 64 * int(divideUp(16 * p.steps + bandPlaneTokens, 64));
+  p.planeBytes = 2 * p.rows * p.columns;
+  p.stride = 4 * int(divideUp(s.width, 4)) + 4;
+  p.sharedBytes = bandPlanes * p.planeBytes + (isScores ? 4 * 64 * p.stride : 0);
+  // A thread has sums in registers and, as words of two bf16, its queries or a batch of weights.
+  const int batches = int(divideUp(p.steps, bandPlaneSteps));
+  p.batch = int(divideUp(p.steps, batches));
+  const long long words = isScores ? bandPlanes * 4 * divideUp(s.size, 16)
+                                   : (s.weightBytes == 4 ? bandPlanes : 1) * 4 * p.batch,
+                  sums = isScores ? 8 * p.steps : p.taken / 2;
+  p.registers = int(divideUp(sums + words + 28, 8)) * 8;
+  if (p.registers < bandPlaneRegisters)
+    p.registers = bandPlaneRegisters;
+  p.isThere = p.sharedBytes <= bandSharedBytes && sums + words <= 196;
+  p.blockTiles = divideUp(s.heads * p.slices * divideUp(s.tokens, bandPlaneTokens),
+                          (long long)s.multiprocessors);
+  return p;
+}
+
 /// A block's tile of results has so many, 4×4 of them a thread's.
 constexpr int bandThreads = 256, bandTile = 16 * bandThreads;
 /// Elements of the summed dimension that are in shared memory at a time.
@@ -191,12 +237,27 @@ NANO_BOTH constexpr int bandTokens(long long columns) { return bandTile / bandCo
 /// Numbers from one row of shared memory to the next: 4 more than a multiple of 32.
 NANO_BOTH constexpr int bandStride(int numbers) { return (numbers + 31) / 32 * 32 + 4; }
 
+/// Shorter bands have so few operations for each number that is read that warps, which read it when
+/// they need it, take less time.
+constexpr int bandPlanesWidth = 96;
+NANO_BOTH constexpr bool hasBandPlanes(const BandShape &s, bool isScores) {
+  return s.onMatrices && s.rowBytes == 4 && s.width >= bandPlanesWidth &&
+         bandPlanesPlan(s, isScores).isThere;
+}
+NANO_BOTH constexpr TemplateLaunch bandPlanesLaunch(const BandShape &s, bool isScores) {
+  const BandPlanesPlan p = bandPlanesPlan(s, isScores);
+  return {bandPlaneThreads, s.heads * p.slices * divideUp(s.tokens, bandPlaneTokens * p.blockTiles),
+          p.sharedBytes};
+}
+
 /// `columns`: of the result, W of scores and D of products.
 NANO_BOTH constexpr long long bandTiles(const BandShape &s, long long columns) {
   return s.heads * divideUp(s.tokens, bandTokens(columns)) *
          divideUp(columns, bandColumns(columns));
 }
 NANO_BOTH constexpr TemplateLaunch bandScoresLaunch(const BandShape &s) {
+  if (hasBandPlanes(s, true))
+    return bandPlanesLaunch(s, true);
   if (s.onMatrices && s.rowBytes == 4) {
     const BandSlicesPlan p = bandSlicesPlan(s);
     return {32 * bandSliceWarps,
@@ -211,6 +272,8 @@ NANO_BOTH constexpr TemplateLaunch bandScoresLaunch(const BandShape &s) {
           4 * bandDepth * (bandStride(rows) + bandStride(keys))};
 }
 NANO_BOTH constexpr TemplateLaunch bandProductLaunch(const BandShape &s) {
+  if (hasBandPlanes(s, false))
+    return bandPlanesLaunch(s, false);
   if (s.onMatrices && s.rowBytes == 4) {
     const BandRowsPlan p = bandRowsPlan(s);
     return {32 * bandRowWarps,
@@ -229,9 +292,10 @@ NANO_BOTH constexpr TemplateLaunch bandProductLaunch(const BandShape &s) {
 
 /// Blocks of a multiprocessor that registers are for, on tensor cores.
 NANO_BOTH constexpr int bandResidentBlocks(const BandShape &s, bool isScores) {
-  return s.rowBytes == 2 ? bandMatrixPlan(s, isScores).residentBlocks
-         : isScores      ? bandSlicesPlan(s).residentBlocks
-                         : bandRowsPlan(s).residentBlocks;
+  return hasBandPlanes(s, isScores) ? 1
+         : s.rowBytes == 2          ? bandMatrixPlan(s, isScores).residentBlocks
+         : isScores                 ? bandSlicesPlan(s).residentBlocks
+                                    : bandRowsPlan(s).residentBlocks;
 }
 
 } // namespace nano

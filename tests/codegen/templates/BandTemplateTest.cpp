@@ -1,8 +1,9 @@
-// Products along a band of rows of f32 on tensor cores, on the emulator with all of its checks:
-// against sums in f64, with the same bits under every schedule, and with faults planted in the
-// template's text.
-// Tolerance of results: 2⁻¹⁸ of the sum of the summands' magnitudes; numbers go in as two of 11
-// bits, whose products have a rest of about 2⁻²².
+// Products along a band of rows of f32 on tensor cores, by warpgroups and by warps, on the emulator
+// with all of its checks: against sums in f64, with the same bits under every schedule, and with
+// faults planted in the templates' text.
+// Tolerance of results: 2⁻²⁰ of the sum of the summands' magnitudes by warpgroups, to which numbers
+// go as three of 8 bits; 2⁻¹⁸ by warps, to which they go as two of 11 bits, whose products have a
+// rest of about 2⁻²².
 #include "tests/codegen/templates/TemplateRunner.h"
 #include "tests/runtime/Expect.h"
 
@@ -15,6 +16,8 @@
 #include <cmath>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 using namespace nano::test;
 
@@ -25,7 +28,10 @@ enum class Op { Scores, Product, Transposed };
 struct Problem {
   Op op;
   int tokens, heads, size, width;
+  int multiprocessors = 132;
 };
+
+const std::string planes = "nano_band_planes.h", split = "nano_band_split.h";
 
 std::string textOf(const std::string &name) {
   for (const nano::plan::Source &source : nano::codegen::deviceLibrary())
@@ -54,7 +60,8 @@ public:
                                                                     true,
                                                                     4,
                                                                     problem.op == Op::Transposed,
-                                                                    4} {
+                                                                    4,
+                                                                    problem.multiprocessors} {
     std::mt19937_64 random(5);
     std::normal_distribution<double> normal;
     auto of = [&](const char *name, int columns) {
@@ -69,16 +76,20 @@ public:
     std::fill(y.bytes.begin(), y.bytes.end(), std::byte{0xff});
   }
 
-  /// The first fault, or nothing; the result is in y. `split`: the template's text.
-  std::string run(const std::string &split = textOf("nano_band_split.h"), uint64_t seed = 3) {
-    const nano::TemplateLaunch launch =
-        isScores ? nano::bandScoresLaunch(shape) : nano::bandProductLaunch(shape);
-    const std::string library =
-        replaced(textOf("nano_band.h"), "#include \"nano_band_split.h\"\n", split);
+  /// The header that has the template of the problem.
+  std::string header() const { return nano::hasBandPlanes(shape, isScores) ? planes : split; }
+
+  /// The first fault, or nothing; the result is in y. `part` of the template's text is replaced by
+  /// `other`.
+  std::string run(uint64_t seed = 3, const std::string &part = "", const std::string &other = "") {
+    const nano::TemplateLaunch launch = this->launch();
+    const std::string library = replaced(textOf("nano_band.h"), "#include \"" + header() + "\"\n",
+                                         replaced(textOf(header()), part, other));
     TemplateRunner runner(library + kernelText(), {"band"});
     return runner.run("band", {launch.threads, launch.iterations, launch.sharedBytes},
                       {{&first}, {&second}, {&y, true}}, seed);
   }
+  std::string runWithout(const std::string &part) { return run(3, part, "//"); }
 
   const std::vector<std::byte> &result() const { return y.bytes; }
 
@@ -86,6 +97,7 @@ public:
   size_t wrong() const {
     const std::vector<double> a = first.values(), b = second.values(), actual = y.values();
     const int T = problem.tokens, H = problem.heads, D = problem.size, W = problem.width;
+    const double tolerance = header() == planes ? 0x1p-20 : 0x1p-18;
     size_t count = 0;
     auto compare = [&](int t, int h, int column, int columns, int summands, auto summand) {
       double sum = 0, magnitude = 0;
@@ -96,7 +108,7 @@ public:
       }
       count += !(
           std::abs(actual[(size_t(t) * size_t(H) + size_t(h)) * size_t(columns) + size_t(column)] -
-                   sum) <= 0x1p-18 * magnitude);
+                   sum) <= tolerance * magnitude);
     };
     auto at = [&](const std::vector<double> &x, int t, int h, int columns, int column) {
       return t < 0 || t >= T
@@ -120,6 +132,9 @@ public:
   }
 
 private:
+  nano::TemplateLaunch launch() const {
+    return isScores ? nano::bandScoresLaunch(shape) : nano::bandProductLaunch(shape);
+  }
   std::string kernelText() const {
     const int D = problem.size, W = problem.width, H = problem.heads;
     auto view = [&](const char *name, int columns, const char *type, int argument) {
@@ -134,7 +149,8 @@ private:
            ", multiprocessors = " + std::to_string(shape.multiprocessors) +
            ";\n  static constexpr bool transpose = " +
            (problem.op == Op::Transposed ? "true" : "false") + ", onMatrices = true;\n};\n" +
-           R"(extern "C" __global__ void __launch_bounds__(128, 2)
+           R"(extern "C" __global__ void __launch_bounds__()" + std::to_string(launch().threads) +
+           ", " + std::to_string(nano::bandResidentBlocks(shape, isScores)) + R"()
 band(const __grid_constant__ nano::Launch<3, 1> launch) {
   const auto work = launch.find(blockIdx.x, 1);
   nano::BandOperands<Band> x;
@@ -150,62 +166,96 @@ band(const __grid_constant__ nano::Launch<3, 1> launch) {
   DeviceBuffer first, second, y;
 };
 
-/// Several slices of columns; so many heads that a block has two tiles.
-const Problem scores = {Op::Scores, 200, 140, 40, 20};
-const Problem product = {Op::Product, 200, 140, 8, 20};
+// Several tiles of a block.
+const Problem planesScores = {Op::Scores, 400, 1, 40, 100, 1};
+const Problem planesProduct = {Op::Product, 400, 1, 40, 100, 1};
+const Problem splitScores = {Op::Scores, 400, 1, 260, 20, 1};
+const Problem splitProduct = {Op::Product, 400, 1, 72, 150, 1};
 
 } // namespace
 
 /// Bands that are as long as a tile, shorter and longer, with columns of one to four times 32 and
-/// more; results that are written four at a time, a whole band by one access, or one by one.
+/// more; results that are written four at a time, a whole band by one access, or one by one;
+/// windows of whole steps of 64 rows and with one, two or three steps of 16 more.
 TEST(BandTemplate, EqualsSums) {
-  for (const Problem &problem : {Problem{Op::Scores, 300, 1, 128, 112},
-                                 {Op::Scores, 150, 2, 20, 113},
-                                 {Op::Scores, 140, 1, 68, 37},
-                                 {Op::Scores, 140, 2, 8, 4},
-                                 {Op::Product, 300, 1, 128, 112},
-                                 {Op::Product, 270, 1, 96, 3},
-                                 {Op::Product, 150, 1, 160, 150},
-                                 {Op::Transposed, 300, 1, 128, 112},
-                                 {Op::Transposed, 270, 1, 64, 33}}) {
+  const std::vector<std::pair<Problem, std::string>> problems = {
+      {{Op::Scores, 300, 1, 128, 112}, planes},     {{Op::Scores, 150, 2, 20, 113, 1}, planes},
+      {{Op::Scores, 140, 1, 68, 97}, planes},       {{Op::Scores, 150, 1, 64, 129, 1}, planes},
+      {{Op::Scores, 100, 1, 36, 145}, planes},      {{Op::Scores, 140, 1, 68, 37}, split},
+      {{Op::Scores, 300, 1, 256, 112}, split},      {{Op::Scores, 140, 2, 8, 4}, split},
+      {{Op::Scores, 150, 2, 20, 313}, split},       {{Op::Product, 300, 1, 128, 112}, planes},
+      {{Op::Product, 270, 2, 96, 97, 1}, planes},   {{Op::Product, 150, 1, 20, 300}, planes},
+      {{Op::Product, 270, 1, 96, 3}, split},        {{Op::Product, 150, 1, 160, 150}, split},
+      {{Op::Transposed, 300, 1, 128, 112}, planes}, {{Op::Transposed, 270, 2, 64, 100, 1}, planes},
+      {{Op::Transposed, 150, 1, 160, 96}, planes},  {{Op::Transposed, 270, 1, 64, 33}, split},
+      {{Op::Transposed, 300, 1, 96, 150}, split}};
+  for (const auto &[problem, header] : problems) {
     Bands bands(problem);
+    ASSERT_EQ(bands.header(), header);
     ASSERT_EQ(bands.run(), "");
     EXPECT_EQ(bands.wrong(), 0U) << problem.size << " " << problem.width;
   }
 }
 
 TEST(BandTemplate, IsTheSameUnderEverySchedule) {
-  for (const Problem &problem : {scores, product}) {
+  for (const Problem &problem : {planesScores, planesProduct, splitScores, splitProduct}) {
     Bands first(problem), second(problem);
-    ASSERT_EQ(first.run(textOf("nano_band_split.h"), 1), "");
-    ASSERT_EQ(second.run(textOf("nano_band_split.h"), 2), "");
+    ASSERT_EQ(first.run(1), "");
+    ASSERT_EQ(second.run(2), "");
     EXPECT_TRUE(first.result() == second.result());
     EXPECT_EQ(first.wrong(), 0U);
   }
 }
 
-TEST(BandTemplate, FindsPlantedFaults) {
-  const std::string text = textOf("nano_band_split.h");
-  // Not all has arrived.
-  EXPECT_CONTAINS(Bands(scores).run(replaced(text, "syncThreads(); // the slice is there", "//")),
+TEST(BandTemplate, FindsPlantedFaultsOfWarpgroups) {
+  for (const Problem &problem : {planesScores, planesProduct}) {
+    // Not all has arrived, or not where products see it.
+    EXPECT_CONTAINS(Bands(problem).runWithout("syncThreads(); // the rows of tile 0"), "race");
+    EXPECT_CONTAINS(
+        Bands(problem).runWithout(
+            "if (tile > 0)\n                barrierSync(arrivedAt + warpgroup, 2 * one);"),
+        "race");
+    EXPECT_CONTAINS(
+        Bands(problem).run(3, "fenceProxyAsync();\n        barrierArrive", "barrierArrive"),
+        "missing fence");
+    // Rows that others come in place of too early.
+    EXPECT_CONTAINS(Bands(problem).run(3, "if (tile > 1)", "if (tile > 3)"), "misused barrier");
+  }
+  EXPECT_CONTAINS(Bands(planesScores)
+                      .run(3, "multiply(sums, queries, tile);\n      left();",
+                           "left();\n      multiply(sums, queries, tile);"),
+                  "race");
+  EXPECT_CONTAINS(Bands(planesScores).runWithout("syncWarp(); // the half's scores are there"),
                   "uninitialised");
-  EXPECT_CONTAINS(
-      Bands(product).run(replaced(text, "syncThreads(); // the step's rows are there", "//")),
-      "uninitialised");
+  // Without the last 8 bits, in a ring that is too short.
+  Bands cut(planesScores), small(planesProduct);
+  ASSERT_EQ(cut.run(3, "splitWords(rows[i][0], rows[i][1], left);",
+                    "splitWords(rows[i][0], rows[i][1], left); left[2] = 0;"),
+            "");
+  EXPECT_GT(cut.wrong(), 0U);
+  EXPECT_TRUE(!small.run(3, "row % plan.rows", "row % (plan.rows - 64)").empty() ||
+              small.wrong() > 0);
+}
+
+TEST(BandTemplate, FindsPlantedFaultsOfWarps) {
+  // Not all has arrived.
+  EXPECT_CONTAINS(Bands(splitScores).runWithout("syncThreads(); // the slice is there"),
+                  "uninitialised");
+  EXPECT_CONTAINS(Bands(splitProduct).runWithout("syncThreads(); // the step's rows are there"),
+                  "uninitialised");
   // What others still read or have not written yet.
   for (const char *part : {"syncThreads(); // the last slice has been read",
                            "syncWarp(); // the half's scores are there"})
-    EXPECT_CONTAINS(Bands(scores).run(replaced(text, part, "//")), "race");
+    EXPECT_CONTAINS(Bands(splitScores).runWithout(part), "race");
   // Numbers as they are, without what units do not take of them.
-  Bands cut(scores);
-  ASSERT_EQ(cut.run(replaced(text, "low(bitCast<uint32_t>(x - bitCast<float>(high)))", "low(0)")),
-            "");
+  Bands cut(splitScores);
+  ASSERT_EQ(cut.run(3, "low(bitCast<uint32_t>(x - bitCast<float>(high)))", "low(0)"), "");
   EXPECT_GT(cut.wrong(), 0U);
   // A ring that is one group too short.
-  Bands small(product);
+  Bands small(splitProduct);
   EXPECT_TRUE(!small
-                   .run(replaced(text, "group % plan.slots * (16 * 16 * lanes)",
-                                 "group % (plan.slots - 1) * (16 * 16 * lanes)"))
+                   .run(3, "group % plan.slots * (16 * 16 * lanes)",
+                        "group % (plan.slots - 1) * (16 * 16 * lanes)")
                    .empty() ||
               small.wrong() > 0);
 }
