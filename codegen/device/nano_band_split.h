@@ -379,21 +379,21 @@ private:
       }
       return;
     }
-#pragma unroll 1
-    for (int i = lane.lane; i < plan.lines * pieces; i += 32) {
-      const int line = i / pieces, piece = i % pieces, at = first + line;
-#pragma unroll
-      for (int j = 0; j < each; ++j) {
-        const int w = (numberOf(step, line) & -each) + piece * each + j;
-        const bool is = unsigned(at) < unsigned(S::tokens) && unsigned(w) < unsigned(S::width) &&
-                        (S::transpose || w + at >= S::width - 1);
-        const T *const from = is ? &p.at(at, head, w) : p.base;
-        T *const place = to + line * plan.stride + piece * each + j;
-        if constexpr (sizeof(T) == 4)
-          copyAsync<4>(place, from, is ? 4 : 0);
-        else
-          place->bits = is ? loadReadOnly(from).bits : uint16_t(0);
-      }
+    // Neighbouring lanes have neighbouring numbers of a line, those that are read.
+    constexpr int numbers = S::transpose ? 32 : 16;
+#pragma unroll 4
+    for (int i = 0; i < plan.lines; i += 32 / numbers) {
+      const int line = i + lane.lane / numbers, at = first + line,
+                w = numberOf(step, line) + lane.lane % numbers;
+      const bool is = unsigned(at) < unsigned(S::tokens) && unsigned(w) < unsigned(S::width) &&
+                      (S::transpose || w + at >= S::width - 1);
+      const T *const from = is ? &p.at(at, head, w) : p.base;
+      T *const place =
+          to + line * plan.stride + (numberOf(0, line) & (each - 1)) + lane.lane % numbers;
+      if constexpr (sizeof(T) == 4)
+        copyAsync<4>(place, from, is ? 4 : 0);
+      else
+        place->bits = is ? loadReadOnly(from).bits : uint16_t(0);
     }
   }
 
