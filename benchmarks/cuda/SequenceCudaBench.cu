@@ -256,8 +256,10 @@ template <class S> void band(const char *name) {
   CHECK(cudaFuncGetAttributes(&attributes, kernel));
   report(name, time,
          double(firsts * sizeof *first + seconds * sizeof *second + results * sizeof *y),
-         2.0 * T * H * W * D / (sizeof *second == 2 ? matrixPerSecond : plainPerSecond), attributes,
-         worst, sizeof *y == 2 ? 4e-3 : 3e-5, isSame);
+         2.0 * T * H * W * D *
+             (S::onMatrices ? nano::bandProductsOfOne(S::shape, sizeof *y) / matrixPerSecond
+                            : 1 / plainPerSecond),
+         attributes, worst, sizeof *y == 2 ? 4e-3 : 1e-5, isSame);
   CHECK(cudaFree(first));
   CHECK(cudaFree(second));
   CHECK(cudaFree(y));

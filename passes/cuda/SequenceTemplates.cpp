@@ -155,10 +155,11 @@ private:
       set(launch, kernel::BandProductAttr::get(b.getContext(), shape.tokens, shape.heads,
                                                shape.size, shape.width, multiprocessors, transpose,
                                                onMatrices, at.ins[0], at.ins[1], y));
-    launch.flopsType = type.getElementType();
-    launch.flops =
-        b.getF64FloatAttr(2.0 * double(shape.tokens) * double(shape.heads) * double(shape.size) *
-                          double(shape.width) / double(launch.iterations));
+    launch.flopsType = onMatrices ? b.getBF16Type() : b.getF32Type();
+    launch.flops = b.getF64FloatAttr(
+        2.0 * (onMatrices ? nano::bandProductsOfOne(shape, bytesOf(outs.front())) : 1) *
+        double(shape.tokens) * double(shape.heads) * double(shape.size) * double(shape.width) /
+        double(launch.iterations));
     return {launch};
   }
 };

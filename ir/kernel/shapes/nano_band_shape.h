@@ -290,6 +290,15 @@ NANO_BOTH constexpr TemplateLaunch bandProductLaunch(const BandShape &s) {
           4 * (bandDepth * bandStride(rows) + (rows + bandDepth) * bandColumns(s.size))};
 }
 
+/// Products of bf16 that tensor cores take for one of the op's: of f32 rows as many as three of
+/// numbers of 11 bits take time, of f32 weights for bf16 rows what Terms says.
+NANO_BOTH constexpr int bandProductsOfOne(const BandShape &s, int resultBytes) {
+  return s.rowBytes == 4      ? (s.weightBytes == 4 ? 6 : 3)
+         : s.weightBytes == 2 ? 1
+         : resultBytes == 4   ? 3
+                              : 2;
+}
+
 /// Blocks of a multiprocessor that registers are for, on tensor cores.
 NANO_BOTH constexpr int bandResidentBlocks(const BandShape &s, bool isScores) {
   return hasBandPlanes(s, isScores) ? 1
