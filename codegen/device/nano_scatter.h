@@ -64,23 +64,20 @@ NANO_BOTH constexpr int bitsOf(int count) {
 }
 
 /// Eight columns of one of `lanes` lanes that share a slice of a row: as many `together` as are 16
-/// bytes of the wider of x and y, so that what the lanes read or write at a time is whole sectors;
-/// or one by one.
+/// bytes of x, so that what the lanes read at a time is whole sectors; or one by one.
 template <class S, int lanes> struct LaneColumns {
   using Element = typename S::Element;
   using Result = typename S::Result;
-  static constexpr int together =
-      !S::vectorRows
-          ? 1
-          : 16 / int(sizeof(Element) > sizeof(Result) ? sizeof(Element) : sizeof(Result));
+  static constexpr int together = !S::vectorRows ? 1 : 16 / int(sizeof(Element));
   int first;
   NANO_DEVICE LaneColumns(int slice, int lane) : first(slice * 8 * lanes + lane * together) {}
   NANO_DEVICE int column(int j) const {
     return first + j / together * together * lanes + j % together;
   }
-  /// Such columns in memory.
-  template <class T> struct alignas(together * sizeof(T)) Vector {
-    T elements[together];
+  /// Columns that are read or written at a time.
+  template <class T> struct Vector {
+    static constexpr int size = together * int(sizeof(T)) > 16 ? 16 / int(sizeof(T)) : together;
+    alignas(size * sizeof(T)) T elements[size];
   };
 
   /// The elements of a row as they are read.
@@ -117,10 +114,10 @@ template <class S, int lanes> struct LaneColumns {
       Result *row = y[p].base + r * y[p].row;
       if constexpr (S::vectorRows) {
 #pragma unroll
-        for (int j = 0; j < 8; j += together) {
+        for (int j = 0; j < 8; j += Vector<Result>::size) {
           Vector<Result> v;
 #pragma unroll
-          for (int i = 0; i < together; ++i)
+          for (int i = 0; i < Vector<Result>::size; ++i)
             v.elements[i] = Result(values[j + i]);
           if (column(j) < S::columns)
             storeStreaming(reinterpret_cast<Vector<Result> *>(row + column(j)), v);
