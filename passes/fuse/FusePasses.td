@@ -69,7 +69,7 @@ def ShiftLosses : Pass<"nano-shift-losses", "::mlir::ModuleOp"> {
     The target's exponential is known exactly, so that 1 − P(target) does not cancel. A gradient that adds something else to all columns, as that of smoothed targets does, or logits that others read or that are
     capped stay as they are, and so do products that are not of bf16 or whose columns are no multiple of 128.
 
-    With `losses` = "auto" the product with its end, and what else reads and writes rows of the factors for it, must take three quarters of the time, by the rates of `machine`, of the library's product and a kernel that reads
+    With `losses` = "auto" the product with its end, and what else reads and writes rows of the factors for it, must take five sixths of the time at most, by the rates of `machine`, of the library's product and a kernel that reads
     the logits and writes their gradient; and there must be a tile for every multiprocessor. "product" takes every loss that has the form, "logits" none.
 
     Remarks, with `report`: what became of each product that makes a cross-entropy's logits, and why.

@@ -40,3 +40,45 @@ nano.program @large(%x: tensor<8192x768xbf16>, %w: tensor<50304x768xbf16>, %t: t
   %dx = nano.matmul %dz, %w : (tensor<8192x50304xbf16>, tensor<50304x768xbf16>) -> tensor<8192x768xbf16>
   nano.return %loss, %dx : tensor<8192xf32>, tensor<8192x768xbf16>
 }
+
+// -----
+
+nano.program @narrow(%x: tensor<16384x768xbf16>, %w: tensor<32000x768xbf16>, %t: tensor<16384xi32>) -> (tensor<16384xf32>, tensor<16384x768xbf16>, tensor<32000x768xf32>) {
+  %minus = nano.constant -1.0 : tensor<16384x32000xf32>
+  // expected-remark @below {{ends with the exponentials of its loss}}
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<16384x768xbf16>, tensor<32000x768xbf16>) -> tensor<16384x32000xbf16>
+  %f = nano.cast %z : tensor<16384x32000xbf16> -> tensor<16384x32000xf32>
+  %loss, %lse = nano.cross_entropy %f, %t : (tensor<16384x32000xf32>, tensor<16384xi32>) -> (tensor<16384xf32>, tensor<16384xf32>)
+  %l = nano.broadcast %lse dims [0] : tensor<16384xf32> -> tensor<16384x32000xf32>
+  %d = nano.sub %f, %l : tensor<16384x32000xf32>
+  %p = nano.exp %d : tensor<16384x32000xf32>
+  %i = nano.iota 1 : tensor<16384x32000xi32>
+  %c = nano.broadcast %t dims [0] : tensor<16384xi32> -> tensor<16384x32000xi32>
+  %q = nano.add %p, %minus : tensor<16384x32000xf32>
+  %o = nano.select eq, %i, %c, %q, %p : tensor<16384x32000xi32>, tensor<16384x32000xf32>
+  %dz = nano.cast %o : tensor<16384x32000xf32> -> tensor<16384x32000xbf16>
+  %dx = nano.matmul %dz, %w : (tensor<16384x32000xbf16>, tensor<32000x768xbf16>) -> tensor<16384x768xbf16>
+  %dw = nano.matmul %dz, %x {transpose_a} : (tensor<16384x32000xbf16>, tensor<16384x768xbf16>) -> tensor<32000x768xf32>
+  nano.return %loss, %dx, %dw : tensor<16384xf32>, tensor<16384x768xbf16>, tensor<32000x768xf32>
+}
+
+// -----
+
+nano.program @wide(%x: tensor<16384x1600xbf16>, %w: tensor<50304x1600xbf16>, %t: tensor<16384xi32>) -> (tensor<16384xf32>, tensor<16384x1600xbf16>, tensor<50304x1600xf32>) {
+  %minus = nano.constant -1.0 : tensor<16384x50304xf32>
+  // expected-remark @below {{apart from the exponentials of its loss: too little is predicted to be saved}}
+  %z = nano.matmul %x, %w {transpose_b} : (tensor<16384x1600xbf16>, tensor<50304x1600xbf16>) -> tensor<16384x50304xbf16>
+  %f = nano.cast %z : tensor<16384x50304xbf16> -> tensor<16384x50304xf32>
+  %loss, %lse = nano.cross_entropy %f, %t : (tensor<16384x50304xf32>, tensor<16384xi32>) -> (tensor<16384xf32>, tensor<16384xf32>)
+  %l = nano.broadcast %lse dims [0] : tensor<16384xf32> -> tensor<16384x50304xf32>
+  %d = nano.sub %f, %l : tensor<16384x50304xf32>
+  %p = nano.exp %d : tensor<16384x50304xf32>
+  %i = nano.iota 1 : tensor<16384x50304xi32>
+  %c = nano.broadcast %t dims [0] : tensor<16384xi32> -> tensor<16384x50304xi32>
+  %q = nano.add %p, %minus : tensor<16384x50304xf32>
+  %o = nano.select eq, %i, %c, %q, %p : tensor<16384x50304xi32>, tensor<16384x50304xf32>
+  %dz = nano.cast %o : tensor<16384x50304xf32> -> tensor<16384x50304xbf16>
+  %dx = nano.matmul %dz, %w : (tensor<16384x50304xbf16>, tensor<50304x1600xbf16>) -> tensor<16384x1600xbf16>
+  %dw = nano.matmul %dz, %x {transpose_a} : (tensor<16384x50304xbf16>, tensor<16384x1600xbf16>) -> tensor<50304x1600xf32>
+  nano.return %loss, %dx, %dw : tensor<16384xf32>, tensor<16384x1600xbf16>, tensor<50304x1600xf32>
+}
