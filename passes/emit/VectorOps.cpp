@@ -162,8 +162,8 @@ Value VectorOps::load(Value flat, Value at, Value mask) {
 Value VectorOps::loadRepeated(Value flat, Value at, int64_t repeats) {
   if (repeats == lanes)
     return splat(loadScalar(flat, at));
-  const auto type = VectorType::get({lanes / repeats},
-                                    cast<MemRefType>(flat.getType()).getElementType());
+  const auto type =
+      VectorType::get({lanes / repeats}, cast<MemRefType>(flat.getType()).getElementType());
   const Value few = vector::LoadOp::create(b, loc, type, flat, ValueRange{at});
   SmallVector<int64_t> from;
   for (int64_t lane = 0; lane < lanes; ++lane)

@@ -10,6 +10,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/Sequence.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace nano::graph;
@@ -155,8 +156,8 @@ private:
       one = own(g.constant(1, integers));
     }
     const Value minus = own(g.neg(pairs));
-    return own(g.select(Predicate::lt, column, one, isFirst ? minus : pairs,
-                        isFirst ? pairs : minus));
+    return own(
+        g.select(Predicate::lt, column, one, isFirst ? minus : pairs, isFirst ? pairs : minus));
   }
 
   /// True when nothing else needs a column by itself.

@@ -114,8 +114,7 @@ static bool addressesRowsWhole(Operation *op, int64_t columns, int64_t elements)
     ArrayRef<int64_t> shape = iota.getType().getShape();
     std::optional<int64_t> suffix = suffixOf(shape, columns);
     int64_t dim = iota.getDim();
-    return suffix && (dim < static_cast<int64_t>(shape.size()) - *suffix ||
-                      shape[dim] == columns ||
+    return suffix && (dim < static_cast<int64_t>(shape.size()) - *suffix || shape[dim] == columns ||
                       (dim + 1 == int64_t(shape.size()) && arePairs(shape[dim], columns)));
   }
   if (auto rotate = dyn_cast<graph::RotateOp>(op))

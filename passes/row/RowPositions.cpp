@@ -155,13 +155,13 @@ std::pair<Coordinate, Coordinate> RowPositions::split(Coordinate coordinate, int
                              cached({'+', word(first.value), word(run)}, first.depth,
                                     [&] { return v.addi(first.value, run); }),
                              false, size, first};
-    const Coordinate low = {
-        Kind::Vector,
-        cached({'m', word(numbers), static_cast<uintptr_t>(size)}, 0,
-               [&]() -> Value {
-                 return arith::RemUIOp::create(v.b, v.loc, numbers, v.splat(v.index(size)));
-               }),
-        false};
+    const Coordinate low = {Kind::Vector,
+                            cached({'m', word(numbers), static_cast<uintptr_t>(size)}, 0,
+                                   [&]() -> Value {
+                                     return arith::RemUIOp::create(v.b, v.loc, numbers,
+                                                                   v.splat(v.index(size)));
+                                   }),
+                            false};
     splits.try_emplace({high.at.value, low.at.value}, coordinate.at);
     return {high, low};
   }

@@ -54,17 +54,16 @@ TEST_P(PairedColumns, AreTurned) {
   for (const char *element : {"f32", "bf16"}) {
     const std::string x = sizesText(sizes) + element, s = sizesText(ofFew) + element,
                       all = "tensor<" + x + ">", count = "tensor<" + sizesText(sizes) + "i32>";
-    expectExact(taskText({x, s}, {x},
-                         "    %r = nano.rotate %a0 by " + std::to_string(shift) + " : " + all +
-                             "\n    %s = nano.broadcast %a1 dims [" + dims + "] : tensor<" + s +
-                             "> -> " + all + "\n    %p = nano.mul %r, %s : " + all +
-                             "\n    %n = nano.neg %p : " + all + "\n    %i = nano.iota " +
-                             std::to_string(rows.size()) + " : " + count +
-                             "\n    %c = nano.constant 1.0 : " + count +
-                             "\n    %t = nano.select lt, %i, %c, %n, %p : " + count + ", " + all +
-                             "\n    %y = nano.add %a0, %t : " + all + "\n    nano.yield %y : " +
-                             all),
-                {numbers(sizes), numbers(ofFew)});
+    expectExact(
+        taskText({x, s}, {x},
+                 "    %r = nano.rotate %a0 by " + std::to_string(shift) + " : " + all +
+                     "\n    %s = nano.broadcast %a1 dims [" + dims + "] : tensor<" + s + "> -> " +
+                     all + "\n    %p = nano.mul %r, %s : " + all + "\n    %n = nano.neg %p : " +
+                     all + "\n    %i = nano.iota " + std::to_string(rows.size()) + " : " + count +
+                     "\n    %c = nano.constant 1.0 : " + count +
+                     "\n    %t = nano.select lt, %i, %c, %n, %p : " + count + ", " + all +
+                     "\n    %y = nano.add %a0, %t : " + all + "\n    nano.yield %y : " + all),
+        {numbers(sizes), numbers(ofFew)});
   }
 }
 
