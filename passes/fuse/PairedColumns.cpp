@@ -2,8 +2,8 @@
 #include "passes/fuse/PairedColumns.h"
 
 #include "ir/graph/ArithmeticOps.h"
-#include "ir/graph/BinaryFunctions.h"
 #include "ir/graph/ElementwiseOps.h"
+#include "ir/graph/FunctionOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ShapeOps.h"
 
