@@ -363,10 +363,11 @@ namespace {
 Tensor reduced(const char *what, graph::Combiner combiner, const At &x, const Axes *axes,
                bool mean) {
   Recorder &recorder = Recorder::current();
-  // Integers have a maximum too.
-  const bool isOfIntegers =
-      combiner == graph::Combiner::max && dtypeOf(recorder.value(x, what)) == i32;
-  Value value = isOfIntegers ? recorder.value(x, what) : floats(x, what);
+  Value value = recorder.value(x, what);
+  if (combiner != graph::Combiner::max)
+    value = floats(x, what);
+  else if (dtypeOf(value) != i32 && !isFloat(value))
+    fail(x.at, fmt::format("{}: takes f32, bf16 or i32, not {}", what, nameOf(dtypeOf(value))));
   const RankedTensorType type = typeOf(value);
   SmallVector<int64_t> dims, shape;
   for (int64_t d = 0; d < type.getRank(); ++d) {

@@ -149,8 +149,10 @@ TEST(FrontendErrors, ReductionsAndScans) {
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return sum(x, 2); }),
             "sum: axis 2 of a tensor of 2 dimensions");
   EXPECT_EQ(saidIn([](Tensor x, Tensor, Tensor) { return mean(x, {}); }), "0 axes; name 1 to 8");
-  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return maximum(t); }),
-            "maximum: takes f32 or bf16, not i32");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return sum(t); }),
+            "sum: takes f32 or bf16, not i32");
+  EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return maximum(cast(t, u16)); }),
+            "maximum: takes f32, bf16 or i32, not u16");
   EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return cumsum(reshape(t, {2, 2})); }),
             "cumsum: takes i32 [T], not i32 [2, 2]");
   EXPECT_EQ(saidIn([](Tensor, Tensor, Tensor t) { return cumsum(t, {.reverse = true}); }),
