@@ -11,9 +11,12 @@ using llvm::json::Array;
 using llvm::json::Object;
 using llvm::json::Value;
 
+/// To the picosecond: a page that rounds it shows what `nanoc diff` prints.
+double nanoseconds(double seconds) { return std::round(1e12 * seconds) / 1e3; }
+
 Object toJson(const inspect::Cost &cost, double memory) {
   return Object{{"launches", cost.launches},
-                {"ns", std::round(1e9 * cost.seconds)},
+                {"ns", nanoseconds(cost.seconds)},
                 {"bytes", cost.bytes},
                 {"flops", cost.flops},
                 {"memory", memory}};
@@ -24,7 +27,7 @@ Object toJson(const inspect::SideTotals &side, const std::string &path) {
   object["file"] = utf8(path);
   object["hash"] = side.hash;
   object["worlds"] = Array(side.worlds);
-  object["step"] = std::round(1e9 * side.seconds);
+  object["step"] = nanoseconds(side.seconds);
   object["kernels"] = int64_t(side.kernels);
   return object;
 }
