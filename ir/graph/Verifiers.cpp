@@ -516,8 +516,8 @@ LogicalResult ExpMatmulOp::verify() {
   if (shapeOf(getX())[1] != shapeOf(getW())[1])
     return emitOpError("factors have rows of different lengths: ")
            << shapeText(getX().getType()) << " and " << shapeText(getW().getType());
-  if (getColumns() < 1 || getColumns() > all)
-    return emitOpError("has ") << getColumns() << " columns of a product with " << all;
+  if (const auto columns = int64_t(getColumns()); columns < 1 || columns > all)
+    return emitOpError("has ") << columns << " columns of a product with " << all;
   if (failed(verifySameShape(*this, "shape of e and [tokens, columns]", shapeOf(getE()),
                              {tokens, all})))
     return failure();

@@ -60,7 +60,7 @@ constexpr int64_t widening = 8;
 /// Chunks that hold fewer bytes than this are not worth their number, whatever the peak.
 constexpr int64_t leastBytes = int64_t{64} << 20;
 /// Nor are parts of a chunk that alone hold fewer bytes than this: three commands of a part of
-/// 2,048 rows of 50,304 logits take 270 us on an H200, and 7 us more than as parts of a longer one.
+/// 2,048 rows of 50,304 logits take 270 µs on an H200, and 7 µs more than as parts of a longer one.
 constexpr int64_t leastPartBytes = int64_t{192} << 20;
 /// Nor are chunks that hold less than this many times what each adds to the sums over all rows: the
 /// weight's gradient is read and written once a chunk, by a product whose inner dimension the
