@@ -19,10 +19,10 @@ PASSES = ["-nano-verify-kernels"]
 ACCESSES = ["read", "write", "read_write", "add"]
 Do = collections.namedtuple("Do", "kind form buffer other at")  # kind: load or store; at: a column, or an iteration
 
-def places(rows):
+def places(tokens, rows):
     """Of a scatter's classes of rows (nano_scatter_shape.h): as many as each has, with those that are not there."""
     classes = 128
-    while classes > 1 and classes // 2 >= rows:
+    while classes > 1 and (classes // 2 >= rows or classes // 2 * 128 >= tokens):
         classes //= 2
     while -(-rows // classes) > 1024:
         classes *= 2
@@ -31,7 +31,7 @@ def places(rows):
 
 def scratch_of(tokens, rows):
     """Numbers of a scatter's scratch memory; of sizes below 1 any number, as they are refused."""
-    return 2 * tokens + places(rows) + 1 if min(tokens, rows) > 0 else 1
+    return 2 * tokens + places(tokens, rows) + 1 if min(tokens, rows) > 0 else 1
 
 
 def attention(extra):
