@@ -281,6 +281,26 @@ TEST_P(EmulatorPrimitives, Products) {
   }
 }
 
+/// What is added to 1 is cut below 2^-25, and the sum, towards zero, below its last bit.
+TEST_P(EmulatorPrimitives, ProductsAreCut) {
+  const std::vector<uint16_t> a(256, toBf16(0x1p-13f));
+  std::vector<uint16_t> b(128, toBf16(0));
+  auto fill = [&](size_t column, float value, size_t count) {
+    std::fill_n(b.begin() + std::ptrdiff_t(16 * column), count, toBf16(value));
+  };
+  fill(0, 0x1p-13f, 16);
+  fill(1, 0x1p-12f, 16);
+  fill(2, 0x1p-12f, 3);
+  fill(3, -0x1p-12f, 1);
+  KernelRun run = primitive("product_bf16");
+  run.input(a).input(b).output<float>(128);
+  expectRuns(run, GetParam());
+  auto got = run.result<float>(2);
+  const std::array<float, 8> want = {1, 1 + 0x1p-21f, 1, 1 - 0x1p-24f, 1, 1, 1, 1};
+  for (size_t i = 0; i < 128; ++i)
+    EXPECT_EQ(got[i], want[i % 8]);
+}
+
 TEST_P(EmulatorPrimitives, Copies) {
   std::vector<uint8_t> x(6 * 512);
   std::iota(x.begin(), x.end(), uint8_t(3));
