@@ -279,9 +279,19 @@ void bands() {
   band<Band<float, float, float, 128, 112, BandOp::Product, true>>("f32 product");
   band<Band<float, float, float, 128, 112, BandOp::Transposed, true>>("f32 transposed");
   band<Band<float, float, float, 128, 112, BandOp::Product, false>>("f32 product, plain");
+  band<Band<float, float, float, 128, 128, BandOp::Scores, true>>("f32 scores, W 128");
+  band<Band<float, float, float, 128, 128, BandOp::Product, true>>("f32 product, W 128");
+  band<Band<float, float, float, 128, 128, BandOp::Transposed, true>>("f32 transposed, W 128");
+  band<Band<float, float, float, 96, 33, BandOp::Scores, true>>("f32 scores, W 33");
   band<Band<float, float, float, 96, 33, BandOp::Product, true>>("f32 product, W 33");
+  band<Band<float, float, float, 96, 33, BandOp::Transposed, true>>("f32 transposed, W 33");
+  band<Band<float, float, float, 64, 64, BandOp::Scores, true>>("f32 scores of 64, W 64");
+  band<Band<float, float, float, 64, 64, BandOp::Product, true>>("f32 product of 64, W 64");
+  band<Band<float, float, float, 256, 112, BandOp::Scores, true>>("f32 scores of 256");
   band<Band<float, float, float, 24, 300, BandOp::Scores, true>>("f32 scores of 24, W 300");
+  band<Band<float, bf16, float, 128, 112, BandOp::Product, true>>("f32 x bf16 product to f32");
   band<Band<float, bf16, float, 96, 33, BandOp::Product, true>>("f32 x bf16 product, W 33");
+  band<Band<bf16, bf16, bf16, 96, 33, BandOp::Product, true>>("bf16 product, W 33");
   band<Band<bf16, bf16, float, 24, 300, BandOp::Scores, true>>("bf16 scores of 24, W 300");
 }
 

@@ -206,6 +206,33 @@ template <class S> struct Terms {
   }
 };
 
+/// Two numbers of f32 as three words of two bf16, each of which rounds what those before it leave:
+/// together they have all of its bits.
+NANO_DEVICE void splitWords(float x, float y, uint32_t (&words)[bandPlanes]) {
+#pragma unroll
+  for (int i = 0; i < bandPlanes; ++i) {
+    words[i] = packBf16(x, y);
+    x -= bitCast<float>(words[i] << 16);
+    y -= bitCast<float>(words[i] & 0xffff0000u);
+  }
+}
+/// Calls multiply(term, plane) for the pairs of a left number's terms and a right one's three whose
+/// products are not below 2^-24 of theirs, but that of the highest ones.
+template <int terms, class Multiply> NANO_DEVICE void forSmallPairs(Multiply &&multiply) {
+#pragma unroll
+  for (int order = bandPlanes - 1; order > 0; --order)
+#pragma unroll
+    for (int term = 0; term <= order; ++term)
+      if (term < terms)
+        multiply(term, order - term);
+}
+/// And that one, last: the units cut sums at each product, which costs as many bits fewer as the
+/// sums are smaller yet.
+template <int terms, class Multiply> NANO_DEVICE void forPairs(Multiply &&multiply) {
+  forSmallPairs<terms>(multiply);
+  multiply(0, 0);
+}
+
 /// Of four lanes each has word `pair` of four rows of words; then it has the words of row `pair`.
 NANO_DEVICE void turnWords(uint32_t (&words)[4], int pair) {
 #pragma unroll
@@ -304,16 +331,23 @@ NANO_DEVICE void productByMatrices(long long iteration, const BandOperands<S, yC
         left();
       warpgroupRegisters(sums);
       warpgroupFence();
+      auto add = [&](int i, int term) {
+        if (most < plan.itemGroups && begin + i >= groups)
+          return;
+        warpgroupMultiply<bf16, bf16, Major::MN>(sums, terms[i].left[term],
+                                                 advanced(right, walk.slotOf(begin + i) * 16 * 128),
+                                                 !isFirst);
+        isFirst = false;
+      };
+      // The smaller products first: the units cut sums at each of them.
 #pragma unroll
       for (int i = 0; i < most; ++i)
-        if (most == plan.itemGroups || begin + i < groups)
 #pragma unroll
-          for (int term = Terms<S>::count - 1; term >= 0; --term) {
-            warpgroupMultiply<bf16, bf16, Major::MN>(
-                sums, terms[i].left[term], advanced(right, walk.slotOf(begin + i) * 16 * 128),
-                !isFirst);
-            isFirst = false;
-          }
+        for (int term = Terms<S>::count - 1; term > 0; --term)
+          add(i, term);
+#pragma unroll
+      for (int i = 0; i < most; ++i)
+        add(i, 0);
       warpgroupCommit();
       warpgroupWait<0>();
       warpgroupRegisters(sums);

@@ -1,7 +1,6 @@
-// Products along a band by warpgroups, of rows of f32. A number is the sum of three bf16, exactly:
-// each has the next 8 of its 24 bits. A product is the sum of the six products of these that are
-// not below 2^-24 of it. Sums that an infinity or a NaN enters are not finite. Included by
-// nano_band.h.
+// Products along a band by warpgroups, of rows of f32. A number is the sum of three bf16 and a
+// product that of six of theirs (splitWords, forPairs). Sums that an infinity, a NaN or a number
+// above 2^127·1.996 enters are not finite. Included by nano_band.h.
 //
 // The rows of a block's windows lie in a ring in shared memory as three planes of bf16, so that
 // each row is split once, by a warpgroup that does nothing else. Two others take turns along the
@@ -12,17 +11,6 @@
 #include "nano_band_matrix.h"
 
 namespace nano::band {
-
-/// Two numbers as three words of two bf16.
-NANO_DEVICE void splitWords(float x, float y, uint32_t (&words)[bandPlanes]) {
-#pragma unroll
-  for (int i = 0; i < bandPlanes; ++i) {
-    const uint32_t low = bitCast<uint32_t>(x), high = bitCast<uint32_t>(y);
-    words[i] = selectBytes(low, high, 0x7632);
-    x -= bitCast<float>(low & 0xffff0000u);
-    y -= bitCast<float>(high & 0xffff0000u);
-  }
-}
 
 /// What both ops do with the rows of k or v: iteration i of bandScoresLaunch's or
 /// bandProductLaunch's.
@@ -150,23 +138,6 @@ private:
   }
 };
 
-/// Calls multiply(step, term, plane) for the pairs of a left number's terms and a row's planes,
-/// those of the highest ones after all others of all steps: the units cut sums at each step, which
-/// costs as many bits fewer as the sums are smaller yet.
-template <int steps, int terms, class Multiply> NANO_DEVICE void forPairs(Multiply &&multiply) {
-#pragma unroll
-  for (int step = 0; step < steps; ++step)
-#pragma unroll
-    for (int order = bandPlanes - 1; order > 0; --order)
-#pragma unroll
-      for (int term = 0; term <= order; ++term)
-        if (term < terms)
-          multiply(step, term, order - term);
-#pragma unroll
-  for (int step = 0; step < steps; ++step)
-    multiply(step, 0, 0);
-}
-
 /// The scores of a block's tokens.
 template <class S> class PlaneScores {
   using Planes = band::Planes<S, true>;
@@ -242,7 +213,7 @@ private:
       place[i] = advanced(keys, 128 * Planes::placeOf(bandPlaneTokens * (tile + i)));
     warpgroupFence();
     bool accumulate = false;
-    forPairs<depth, bandPlanes>([&](int k, int term, int plane) {
+    auto add = [&](int k, int term, int plane) {
       const int at = plane * plan.planeBytes + k / 4 * plan.rows * 128 + k % 4 * 32;
 #pragma unroll
       for (int i = 0; i < whole; ++i)
@@ -252,7 +223,14 @@ private:
         warpgroupMultiply<bf16, bf16>(sums.rest, left[k][term], advanced(place[whole], at),
                                       accumulate);
       accumulate = true;
-    });
+    };
+    // The products of the highest terms after all others: see forPairs.
+#pragma unroll
+    for (int k = 0; k < depth; ++k)
+      forSmallPairs<bandPlanes>([&](int term, int plane) { add(k, term, plane); });
+#pragma unroll
+    for (int k = 0; k < depth; ++k)
+      add(k, 0, 0);
     warpgroupCommit();
     warpgroupWait<0>();
     keep(sums);
@@ -314,7 +292,8 @@ template <class S> class PlaneProducts {
   using Planes = band::Planes<S, false>;
   using T = typename S::First;
   static constexpr BandPlanesPlan plan = Planes::plan;
-  static constexpr int most = plan.batch, terms = sizeof(T) == 4 ? bandPlanes : 1;
+  static constexpr int most = plan.batch, terms = sizeof(T) == 4 ? bandPlanes : 1,
+                       lowTerms = terms > 1 ? terms - 1 : 1;
   const Planes planes;
 
 public:
@@ -329,31 +308,44 @@ public:
     };
     planes.run(x.second, bring, [&](int tile, auto &&arrived, auto &&left) {
       float sums[plan.taken / 2];
-#pragma unroll
-      for (int begin = 0; begin < plan.steps; begin += most) {
-        uint32_t weights[most][terms][4];
-        loadWeights(weights, x.first, tile, begin);
-        if (begin == 0)
-          arrived();
-        const uint64_t rows =
-            matrixDescriptor(dynamicShared<uint8_t>(), plan.rows * 128, 1024, Swizzle::Bytes128);
-        if (begin > 0)
-          warpgroupRegisters(sums);
-        warpgroupFence();
-        bool accumulate = begin > 0;
-        forPairs<most, terms>([&](int i, int term, int plane) {
-          if (begin + i >= plan.steps)
-            return;
-          const int row = bandPlaneTokens * tile + 16 * (begin + i);
-          warpgroupMultiply<bf16, bf16, Major::MN>(
-              sums, weights[i][term],
-              advanced(rows, plane * plan.planeBytes + 128 * Planes::placeOf(row)), accumulate);
-          accumulate = true;
-        });
+      uint32_t high[plan.steps][4];
+      const uint64_t rows =
+          matrixDescriptor(dynamicShared<uint8_t>(), plan.rows * 128, 1024, Swizzle::Bytes128);
+      bool accumulate = false;
+      auto add = [&](const uint32_t (&weights)[4], int step, int plane) {
+        const int row = bandPlaneTokens * tile + 16 * step;
+        warpgroupMultiply<bf16, bf16, Major::MN>(
+            sums, weights, advanced(rows, plane * plan.planeBytes + 128 * Planes::placeOf(row)),
+            accumulate);
+        accumulate = true;
+      };
+      auto finish = [&] {
         warpgroupCommit();
         warpgroupWait<0>();
         warpgroupRegisters(sums);
+      };
+#pragma unroll
+      for (int begin = 0; begin < plan.steps; begin += most) {
+        uint32_t low[most][lowTerms][4];
+        loadWeights(high, low, x.first, tile, begin);
+        if (begin == 0)
+          arrived();
+        else
+          warpgroupRegisters(sums);
+        warpgroupFence();
+#pragma unroll
+        for (int i = 0; i < most; ++i)
+          if (begin + i < plan.steps)
+            forSmallPairs<terms>([&](int term, int plane) {
+              add(term == 0 ? high[begin + i] : low[i][term - 1], begin + i, plane);
+            });
+        if (begin + most < plan.steps)
+          finish();
       }
+#pragma unroll
+      for (int step = 0; step < plan.steps; ++step)
+        add(high[step], step, 0);
+      finish();
       left();
       leaveSums(x, sums, planes.lane, planes.token + bandPlaneTokens * tile + 16 * planes.warp,
                 planes.head, planes.column);
@@ -363,8 +355,8 @@ public:
 private:
   /// Of the steps of the window from `begin` on; those that the warp's tokens do not have are zero.
   template <class View>
-  NANO_DEVICE void loadWeights(uint32_t (&left)[most][terms][4], const View &p, int tile,
-                               int begin) const {
+  NANO_DEVICE void loadWeights(uint32_t (&high)[plan.steps][4], uint32_t (&low)[most][lowTerms][4],
+                               const View &p, int tile, int begin) const {
     const Lane &lane = planes.lane;
     constexpr int forward = S::transpose ? -1 : 1;
     const int first = planes.token + bandPlaneTokens * tile, row = 16 * begin + 2 * lane.pair;
@@ -385,6 +377,8 @@ private:
       for (int i = 0; i < most; ++i)
 #pragma unroll
         for (int right = 0; right < 2; ++right) {
+          if (begin + i >= plan.steps)
+            break;
           float pair[2];
 #pragma unroll
           for (int j = 0; j < 2; ++j) {
@@ -393,9 +387,10 @@ private:
           }
           uint32_t words[bandPlanes];
           splitWords(pair[0], pair[1], words);
+          high[begin + i][2 * right + half] = words[0];
 #pragma unroll
-          for (int term = 0; term < terms; ++term)
-            left[i][term][2 * right + half] = words[term];
+          for (int term = 1; term < terms; ++term)
+            low[i][term - 1][2 * right + half] = words[term];
         }
     }
   }

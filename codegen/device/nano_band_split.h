@@ -1,12 +1,10 @@
-// Products along a band on tensor cores, of rows of f32. A number is the sum of two of 11 bits
-// each, with a rest of at most 2^-22 of it, and a product those of three pairs: high · low, low ·
-// high, high · high. Such a sum is as near to the exact one as one of multiply-adds of f32 within a
-// few units of the last place. Sums that an infinity, a NaN or a number above 2^127·1.9995 enters
-// are not finite. Included by nano_band.h.
+// Products along a band by warps, of rows of f32. A number is the sum of three bf16 and a product
+// that of six of theirs (splitWords, forPairs). Sums that an infinity, a NaN or a number above
+// 2^127·1.996 enters are not finite. Included by nano_band.h.
 //
 // Units multiply along any order that both factors share, and results may lie in any order too: a
-// lane's numbers are 16 bytes of a row, by one load, where fragments of 16-bit numbers need the
-// loads of matrices.
+// lane's numbers are 16 bytes of a row, by one load, where fragments of numbers that are 16-bit in
+// memory need the loads of matrices.
 #pragma once
 
 #include "nano_band_matrix.h"
@@ -27,41 +25,30 @@ template <int rows, int columns, bool isKeys> struct WideTile {
 
 template <int rows, int columns> using KeyTile = WideTile<rows, columns, true>;
 
-/// A number as the two that tensor cores take of it.
-struct Split {
-  uint32_t high, low;
-  NANO_DEVICE explicit Split(float x)
-      : high((bitCast<uint32_t>(x) + 0x1000u) & 0xffffe000u),
-        low(bitCast<uint32_t>(x - bitCast<float>(high))) {}
-};
-
-/// Of a left 16 × 8 matrix.
+/// Words of a left 16 × 16 matrix, as matrixMultiply's a, and of a right 16 × 8 one.
 struct SplitLeft {
-  uint32_t high[4], low[4];
-  NANO_DEVICE SplitLeft(float a, float b, float c, float d) {
-    const Split split[4] = {Split(a), Split(b), Split(c), Split(d)};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      high[i] = split[i].high;
-      low[i] = split[i].low;
-    }
-  }
+  uint32_t words[bandPlanes][4];
 };
+struct SplitRight {
+  uint32_t words[bandPlanes][2];
+};
+/// Two neighbouring numbers become word i of a matrix.
+template <int count>
+NANO_DEVICE void setWord(uint32_t (&words)[bandPlanes][count], int i, float x, float y) {
+  uint32_t split[bandPlanes];
+  splitWords(x, y, split);
+#pragma unroll
+  for (int term = 0; term < bandPlanes; ++term)
+    words[term][i] = split[term];
+}
 
-/// Of right 8 × 8 matrices, in each of which a lane has two numbers: number(j, i).
-template <int count> struct SplitRight {
-  uint32_t high[count][2], low[count][2];
-  template <class Number> NANO_DEVICE explicit SplitRight(const Number &number) {
+/// Sums of 16 products each join those before. The units cut what they add to a sum, each time
+/// towards zero, which costs the less the smaller the sum is; this rounds.
+NANO_DEVICE void addPart(float (&sum)[4], const float (&part)[4]) {
 #pragma unroll
-    for (int j = 0; j < count; ++j)
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const Split split(number(j, i));
-        high[j][i] = split.high;
-        low[j][i] = split.low;
-      }
-  }
-};
+  for (int i = 0; i < 4; ++i)
+    sum[i] += part[i];
+}
 
 /// A part of the scores of a block's tokens.
 template <class S> class SplitScores {
@@ -152,42 +139,50 @@ private:
 
   NANO_DEVICE void multiply(float (&sums)[2][plan.tiles][4], int slice, int stage) const {
     const uint8_t *const keys = stageOf(stage), *const queries = keys + Keys::bytes;
-#pragma unroll
+#pragma unroll 1
     for (int c = 0; c < bandSliceColumns / 16; ++c) {
       if (S::size % bandSliceColumns != 0 && bandSliceColumns * slice + 16 * c >= S::size)
         break;
-      Vec<float, 4> left[2][2];
+      SplitLeft left[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half)
 #pragma unroll
-        for (int i = 0; i < 2; ++i)
-          left[half][i] = numbers<Queries>(queries, 16 * half + 8 * i, c);
-      const SplitLeft of[2][2] = {{side(left[0], 0), side(left[0], 2)},
-                                  {side(left[1], 0), side(left[1], 2)}};
+        for (int i = 0; i < 2; ++i) {
+          const Vec<float, 4> row = numbers<Queries>(queries, 16 * half + 8 * i, c);
+          setWord(left[half].words, i, row[0], row[1]);
+          setWord(left[half].words, 2 + i, row[2], row[3]);
+        }
 #pragma unroll
       for (int tile = 0; tile < plan.tiles + 2; tile += atOnce) {
-        Vec<float, 4> right[atOnce];
+        SplitRight right[atOnce];
 #pragma unroll
         for (int j = 0; j < atOnce; ++j)
-          if (tile + j < plan.tiles + 2)
-            right[j] = numbers<Keys>(keys, 8 * (tile + j), c);
+          if (tile + j < plan.tiles + 2) {
+            const Vec<float, 4> row = numbers<Keys>(keys, 8 * (tile + j), c);
+            setWord(right[j].words, 0, row[0], row[1]);
+            setWord(right[j].words, 1, row[2], row[3]);
+          }
+        // No two products in a row to the same sum.
+        float parts[2][atOnce][4] = {};
+        forPairs<bandPlanes>([&](int term, int plane) {
 #pragma unroll
-        for (int k = 0; k < 2; ++k) {
-          const SplitRight<atOnce> split([&](int j, int i) { return right[j][2 * k + i]; });
-          // The smaller products first, and no two in a row to the same sum.
+          for (int half = 0; half < 2; ++half)
 #pragma unroll
-          for (int product = 0; product < 3; ++product)
+            for (int j = 0; j < atOnce; ++j) {
+              const int at = tile + j - 2 * half;
+              if (at >= 0 && at < plan.tiles)
+                matrixMultiply<bf16, bf16>(parts[half][j], left[half].words[term],
+                                           right[j].words[plane]);
+            }
+        });
 #pragma unroll
-            for (int half = 0; half < 2; ++half)
+        for (int half = 0; half < 2; ++half)
 #pragma unroll
-              for (int j = 0; j < atOnce; ++j) {
-                const int at = tile + j - 2 * half;
-                if (at >= 0 && at < plan.tiles)
-                  matrixMultiply<float, float>(sums[half][at],
-                                               product == 1 ? of[half][k].low : of[half][k].high,
-                                               product == 0 ? split.low[j] : split.high[j]);
-              }
-        }
+          for (int j = 0; j < atOnce; ++j) {
+            const int at = tile + j - 2 * half;
+            if (at >= 0 && at < plan.tiles)
+              addPart(sums[half][at], parts[half][j]);
+          }
       }
     }
   }
@@ -198,9 +193,6 @@ private:
     return nano::load<4>(reinterpret_cast<const float *>(
         tile + Tile::offset(32 * lane.warp + lane.group, 4 * c + lane.pair) +
         Tile::offset(row, 0)));
-  }
-  static NANO_DEVICE SplitLeft side(const Vec<float, 4> (&rows)[2], int k) {
-    return SplitLeft(rows[0][k], rows[1][k], rows[0][k + 1], rows[1][k + 1]);
   }
 
   /// Sums of a half become rows in shared memory: of each token, 16 numbers behind the row's begin,
@@ -406,6 +398,7 @@ private:
         dynamicShared<uint8_t>() + Rows::offset(16 * group + 2 * lane.pair, lane.group);
     constexpr int rowBytes = 16 * Rows::chunks;
     const T *const weights = this->weights(tile, step);
+    float number[2][4][2];
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       // Lines that are a multiple of 8 apart begin at the same place.
@@ -414,41 +407,51 @@ private:
           weights + line * plan.stride + (S::transpose ? t : r) + (numberOf(0, line) & (each - 1));
       constexpr int ofToken = S::transpose ? 1 : plan.stride,
                     ofRow = S::transpose ? plan.stride : 1;
-      uint32_t high[2][4], low[2][4];
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (!(half == 0 ? first : second))
-          continue;
-        float number[4];
+      for (int half = 0; half < 2; ++half)
+        if (half == 0 ? first : second)
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            number[half][i][j] =
+                float(weight[(16 * half + i % 2 * 8) * ofToken + i / 2 * 8 * ofRow]);
+    }
+    SplitLeft left[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      if (half == 0 ? first : second)
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-          number[i] = float(weight[(16 * half + i % 2 * 8) * ofToken + i / 2 * 8 * ofRow]);
-        const SplitLeft of(number[0], number[1], number[2], number[3]);
+          setWord(left[half].words, i, number[half][i][0], number[half][i][1]);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          high[half][i] = of.high[i];
-          low[half][i] = of.low[i];
-        }
-      }
+    for (int c = 0; c < columns / 32; ++c) {
+      SplitRight right[4];
 #pragma unroll
-      for (int c = 0; c < columns / 32; ++c) {
-        Vec<float, 4> right[2];
+      for (int k = 0; k < 2; ++k) {
+        Vec<float, 4> row[2];
 #pragma unroll
-        for (int k = 0; k < 2; ++k)
-          right[k] = nano::load<4>(
+        for (int j = 0; j < 2; ++j)
+          row[j] = nano::load<4>(
               reinterpret_cast<const float *>(rows + (j + 8 * k) * rowBytes + 128 * c));
-        const SplitRight<4> split([&](int k, int i) { return right[i][k]; });
 #pragma unroll
-        for (int product = 0; product < 3; ++product)
-#pragma unroll
-          for (int half = 0; half < 2; ++half)
-            if (half == 0 ? first : second)
-#pragma unroll
-              for (int k = 0; k < 4; ++k)
-                matrixMultiply<float, float>(sums[half][4 * c + k],
-                                             product == 1 ? low[half] : high[half],
-                                             product == 0 ? split.low[k] : split.high[k]);
+        for (int i = 0; i < 4; ++i)
+          setWord(right[i].words, k, row[0][i], row[1][i]);
       }
+      float parts[2][4][4] = {};
+      forPairs<sizeof(T) == 4 ? bandPlanes : 1>([&](int term, int plane) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          if (half == 0 ? first : second)
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+              matrixMultiply<bf16, bf16>(parts[half][i], left[half].words[term],
+                                         right[i].words[plane]);
+      });
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        if (half == 0 ? first : second)
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            addPart(sums[half][4 * c + i], parts[half][i]);
     }
   }
 

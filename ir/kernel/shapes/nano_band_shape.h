@@ -182,7 +182,7 @@ struct BandPlanesPlan {
   int columns;       ///< of a row in shared memory, in whole 128 bytes
   int taken, slices; ///< of products: columns of a block, multiples of 32; blocks side by side
   int steps;         ///< of 16 rows, of a tile's window
-  int batch;         ///< of products: steps whose weights are in registers at a time
+  int batch;         ///< of products: steps whose weights' lower terms are in registers at a time
   int rows;          ///< of the ring, a multiple of 64
   int planeBytes;    ///< of the ring of one of the three
   int stride;        ///< of scores on their way out: numbers from a token's to the next one's
@@ -191,9 +191,11 @@ struct BandPlanesPlan {
   bool isThere;      ///< whether it fits
   long long blockTiles;
 };
-constexpr int bandPlanes = 3, bandPlaneThreads = 384, bandPlaneTokens = 64, bandPlaneSteps = 11;
+constexpr int bandPlanes = 3, bandPlaneThreads = 384, bandPlaneTokens = 64;
 /// Of three warpgroups, of which two multiply, each thread's as the launch has them.
 constexpr int bandPlaneRegisters = 168;
+/// Most sums and words of weights or queries of a thread that multiplies.
+constexpr int bandPlaneNumbers = 196;
 
 NANO_BOTH constexpr BandPlanesPlan bandPlanesPlan(const BandShape &s, bool isScores) {
   BandPlanesPlan p{};
@@ -206,16 +208,22 @@ NANO_BOTH constexpr BandPlanesPlan bandPlanesPlan(const BandShape &s, bool isSco
   p.planeBytes = 2 * p.rows * p.columns;
   p.stride = 4 * int(divideUp(s.width, 4)) + 4;
   p.sharedBytes = bandPlanes * p.planeBytes + (isScores ? 4 * 64 * p.stride : 0);
-  // A thread has sums in registers and, as words of two bf16, its queries or a batch of weights.
-  const int batches = int(divideUp(p.steps, bandPlaneSteps));
-  p.batch = int(divideUp(p.steps, batches));
-  const long long words = isScores ? bandPlanes * 4 * divideUp(s.size, 16)
-                                   : (s.weightBytes == 4 ? bandPlanes : 1) * 4 * p.batch,
-                  sums = isScores ? 8 * p.steps : p.taken / 2;
+  // A thread has sums in registers and, as words of two bf16, its queries, or the highest terms of
+  // all of its weights and the others of a batch of them.
+  const long long sums = isScores ? 8 * p.steps : p.taken / 2;
+  const int lowTerms = s.weightBytes == 4 ? bandPlanes - 1 : 0;
+  long long words = bandPlanes * 4 * divideUp(s.size, 16);
+  p.batch = p.steps;
+  for (int batches = 1; !isScores; ++batches) {
+    p.batch = int(divideUp(p.steps, batches));
+    words = 4 * p.steps + 4 * lowTerms * p.batch;
+    if (sums + words <= bandPlaneNumbers || p.batch == 1)
+      break;
+  }
   p.registers = int(divideUp(sums + words + 28, 8)) * 8;
   if (p.registers < bandPlaneRegisters)
     p.registers = bandPlaneRegisters;
-  p.isThere = p.sharedBytes <= bandSharedBytes && sums + words <= 196;
+  p.isThere = p.sharedBytes <= bandSharedBytes && sums + words <= bandPlaneNumbers;
   p.blockTiles = divideUp(s.heads * p.slices * divideUp(s.tokens, bandPlaneTokens),
                           (long long)s.multiprocessors);
   return p;
@@ -290,8 +298,8 @@ NANO_BOTH constexpr TemplateLaunch bandProductLaunch(const BandShape &s) {
           4 * (bandDepth * bandStride(rows) + (rows + bandDepth) * bandColumns(s.size))};
 }
 
-/// Products of bf16 that tensor cores take for one of the op's: of f32 rows as many as three of
-/// numbers of 11 bits take time, of f32 weights for bf16 rows what Terms says.
+/// Products of bf16 that tensor cores take for one of the op's: of f32 rows those of forPairs, of
+/// f32 weights for bf16 rows what Terms says.
 NANO_BOTH constexpr int bandProductsOfOne(const BandShape &s, int resultBytes) {
   return s.rowBytes == 4      ? (s.weightBytes == 4 ? 6 : 3)
          : s.weightBytes == 2 ? 1
