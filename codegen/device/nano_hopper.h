@@ -343,100 +343,45 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], u
 #define NANO_OPERANDS96 NANO_OPERANDS64, NANO_SUMS32(64)
 #define NANO_OPERANDS128 NANO_OPERANDS96, NANO_SUMS32(96)
 
-#define NANO_WGMMA_SHARED16(K_AND_TYPES, LAYOUT, ...)                                              \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %18, 0; "                                           \
-               "wgmma.mma_async.sync.aligned.m64n32" K_AND_TYPES " {" NANO_NAMES16                 \
-               "}, %16, %17, p, 1, 1" LAYOUT "; }"                                                 \
-               : NANO_OPERANDS16                                                                   \
+// An instruction of SHAPE, columns, depth and types, and the numbers of its operands.
+#define NANO_WGMMA_SHARED(SUMS, SHAPE, LEFT, RIGHT, PREDICATE, LAYOUT, ...)                        \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, " PREDICATE ", 0; "                                 \
+               "wgmma.mma_async.sync.aligned.m64n" SHAPE " {" NANO_NAMES##SUMS                     \
+               "}, " LEFT ", " RIGHT ", p, 1, 1" LAYOUT "; }"                                      \
+               : NANO_OPERANDS##SUMS                                                               \
                : "l"(a), "l"(b), "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
-
-#define NANO_WGMMA_REGISTERS8(K_AND_TYPES, LAYOUT, ...)                                            \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %13, 0; "                                           \
-               "wgmma.mma_async.sync.aligned.m64n16" K_AND_TYPES " {" NANO_NAMES8                  \
-               "}, {%8, %9, %10, %11}, %12, p, 1, 1" LAYOUT "; }"                                  \
-               : NANO_OPERANDS8                                                                    \
+#define NANO_WGMMA_REGISTERS(SUMS, SHAPE, LEFT, RIGHT, PREDICATE, LAYOUT, ...)                     \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, " PREDICATE ", 0; "                                 \
+               "wgmma.mma_async.sync.aligned.m64n" SHAPE " {" NANO_NAMES##SUMS                     \
+               "}, {" LEFT "}, " RIGHT ", p, 1, 1" LAYOUT "; }"                                    \
+               : NANO_OPERANDS##SUMS                                                               \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
                  "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
-
-#define NANO_WGMMA_REGISTERS16(K_AND_TYPES, LAYOUT, ...)                                           \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %21, 0; "                                           \
-               "wgmma.mma_async.sync.aligned.m64n32" K_AND_TYPES " {" NANO_NAMES16                 \
-               "}, {%16, %17, %18, %19}, %20, p, 1, 1" LAYOUT "; }"                                \
-               : NANO_OPERANDS16                                                                   \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
-                 "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
-
-#define NANO_WGMMA_REGISTERS24(K_AND_TYPES, LAYOUT, ...)                                           \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %29, 0; "                                           \
-               "wgmma.mma_async.sync.aligned.m64n48" K_AND_TYPES " {" NANO_NAMES24                 \
-               "}, {%24, %25, %26, %27}, %28, p, 1, 1" LAYOUT "; }"                                \
-               : NANO_OPERANDS24                                                                   \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
-                 "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
-
-#define NANO_WGMMA_SHARED32(K_AND_TYPES, LAYOUT, ...)                                              \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; "                                           \
-               "wgmma.mma_async.sync.aligned.m64n64" K_AND_TYPES " {" NANO_NAMES32                 \
-               "}, %32, %33, p, 1, 1" LAYOUT "; }"                                                 \
-               : NANO_OPERANDS32                                                                   \
-               : "l"(a), "l"(b), "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
-#define NANO_WGMMA_REGISTERS32(K_AND_TYPES, LAYOUT, ...)                                           \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; "                                           \
-               "wgmma.mma_async.sync.aligned.m64n64" K_AND_TYPES " {" NANO_NAMES32                 \
-               "}, {%32, %33, %34, %35}, %36, p, 1, 1" LAYOUT "; }"                                \
-               : NANO_OPERANDS32                                                                   \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
-                 "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
-
-#define NANO_WGMMA_REGISTERS48(K_AND_TYPES, LAYOUT, ...)                                           \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %53, 0; "                                           \
-               "wgmma.mma_async.sync.aligned.m64n96" K_AND_TYPES " {" NANO_NAMES48                 \
-               "}, {%48, %49, %50, %51}, %52, p, 1, 1" LAYOUT "; }"                                \
-               : NANO_OPERANDS48                                                                   \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
-                 "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
-
-#define NANO_WGMMA_SHARED64(K_AND_TYPES, LAYOUT, ...)                                              \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; "                                           \
-               "wgmma.mma_async.sync.aligned.m64n128" K_AND_TYPES " {" NANO_NAMES64                \
-               "}, %64, %65, p, 1, 1" LAYOUT "; }"                                                 \
-               : NANO_OPERANDS64                                                                   \
-               : "l"(a), "l"(b), "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
-#define NANO_WGMMA_REGISTERS64(K_AND_TYPES, LAYOUT, ...)                                           \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0; "                                           \
-               "wgmma.mma_async.sync.aligned.m64n128" K_AND_TYPES " {" NANO_NAMES64                \
-               "}, {%64, %65, %66, %67}, %68, p, 1, 1" LAYOUT "; }"                                \
-               : NANO_OPERANDS64                                                                   \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
-                 "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
-
-#define NANO_WGMMA_SHARED96(K_AND_TYPES, LAYOUT, ...)                                              \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %98, 0; "                                           \
-               "wgmma.mma_async.sync.aligned.m64n192" K_AND_TYPES " {" NANO_NAMES96                \
-               "}, %96, %97, p, 1, 1" LAYOUT "; }"                                                 \
-               : NANO_OPERANDS96                                                                   \
-               : "l"(a), "l"(b), "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
-#define NANO_WGMMA_REGISTERS96(K_AND_TYPES, LAYOUT, ...)                                           \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %101, 0; "                                          \
-               "wgmma.mma_async.sync.aligned.m64n192" K_AND_TYPES " {" NANO_NAMES96                \
-               "}, {%96, %97, %98, %99}, %100, p, 1, 1" LAYOUT "; }"                               \
-               : NANO_OPERANDS96                                                                   \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
-                 "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
-
-#define NANO_WGMMA_SHARED128(K_AND_TYPES, LAYOUT, ...)                                             \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0; "                                          \
-               "wgmma.mma_async.sync.aligned.m64n256" K_AND_TYPES " {" NANO_NAMES128               \
-               "}, %128, %129, p, 1, 1" LAYOUT "; }"                                               \
-               : NANO_OPERANDS128                                                                  \
-               : "l"(a), "l"(b), "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
-#define NANO_WGMMA_REGISTERS128(K_AND_TYPES, LAYOUT, ...)                                          \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %133, 0; "                                          \
-               "wgmma.mma_async.sync.aligned.m64n256" K_AND_TYPES " {" NANO_NAMES128               \
-               "}, {%128, %129, %130, %131}, %132, p, 1, 1" LAYOUT "; }"                           \
-               : NANO_OPERANDS128                                                                  \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                               \
-                 "r"(int(accumulate))__VA_OPT__(, ) __VA_ARGS__)
+// Of the types of A and B; those of bf16 say in which order they lie.
+#define NANO_WGMMA_SHARED_TYPES(SUMS, COLUMNS, LEFT, RIGHT, PREDICATE, LAYOUT)                     \
+  if constexpr (sizeof(A) == 2)                                                                    \
+    NANO_WGMMA_SHARED(SUMS, COLUMNS "k16.f32.bf16.bf16", LEFT, RIGHT, PREDICATE, LAYOUT,           \
+                      "n"(int(MajorA)), "n"(int(MajorB)));                                         \
+  else if constexpr (firstE4m3 && secondE4m3)                                                      \
+    NANO_WGMMA_SHARED(SUMS, COLUMNS "k32.f32.e4m3.e4m3", LEFT, RIGHT, PREDICATE, "");              \
+  else if constexpr (firstE4m3)                                                                    \
+    NANO_WGMMA_SHARED(SUMS, COLUMNS "k32.f32.e4m3.e5m2", LEFT, RIGHT, PREDICATE, "");              \
+  else if constexpr (secondE4m3)                                                                   \
+    NANO_WGMMA_SHARED(SUMS, COLUMNS "k32.f32.e5m2.e4m3", LEFT, RIGHT, PREDICATE, "");              \
+  else                                                                                             \
+    NANO_WGMMA_SHARED(SUMS, COLUMNS "k32.f32.e5m2.e5m2", LEFT, RIGHT, PREDICATE, "")
+#define NANO_WGMMA_REGISTERS_TYPES(SUMS, COLUMNS, LEFT, RIGHT, PREDICATE, LAYOUT)                  \
+  if constexpr (sizeof(A) == 2)                                                                    \
+    NANO_WGMMA_REGISTERS(SUMS, COLUMNS "k16.f32.bf16.bf16", LEFT, RIGHT, PREDICATE, LAYOUT,        \
+                         "n"(int(MajorB)));                                                        \
+  else if constexpr (firstE4m3 && secondE4m3)                                                      \
+    NANO_WGMMA_REGISTERS(SUMS, COLUMNS "k32.f32.e4m3.e4m3", LEFT, RIGHT, PREDICATE, "");           \
+  else if constexpr (firstE4m3)                                                                    \
+    NANO_WGMMA_REGISTERS(SUMS, COLUMNS "k32.f32.e4m3.e5m2", LEFT, RIGHT, PREDICATE, "");           \
+  else if constexpr (secondE4m3)                                                                   \
+    NANO_WGMMA_REGISTERS(SUMS, COLUMNS "k32.f32.e5m2.e4m3", LEFT, RIGHT, PREDICATE, "");           \
+  else                                                                                             \
+    NANO_WGMMA_REGISTERS(SUMS, COLUMNS "k32.f32.e5m2.e5m2", LEFT, RIGHT, PREDICATE, "")
 
 template <typename A, typename B, Major MajorA, Major MajorB, int Sums>
 NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], uint64_t a, uint64_t b, bool accumulate) {
@@ -446,51 +391,15 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], uint64_t a, uint64_t b, b
   static_assert(sizeof(A) == 2 || (MajorA == Major::K && MajorB == Major::K));
   constexpr bool firstE4m3 = isSame<A, f8e4m3>, secondE4m3 = isSame<B, f8e4m3>;
   if constexpr (Sums == 16) {
-    NANO_WGMMA_SHARED16("k16.f32.bf16.bf16", ", %19, %20", "n"(int(MajorA)), "n"(int(MajorB)));
+    NANO_WGMMA_SHARED_TYPES(16, "32", "%16", "%17", "%18", ", %19, %20");
   } else if constexpr (Sums == 32) {
-    if constexpr (sizeof(A) == 2)
-      NANO_WGMMA_SHARED32("k16.f32.bf16.bf16", ", %35, %36", "n"(int(MajorA)), "n"(int(MajorB)));
-    else if constexpr (firstE4m3 && secondE4m3)
-      NANO_WGMMA_SHARED32("k32.f32.e4m3.e4m3", "");
-    else if constexpr (firstE4m3)
-      NANO_WGMMA_SHARED32("k32.f32.e4m3.e5m2", "");
-    else if constexpr (secondE4m3)
-      NANO_WGMMA_SHARED32("k32.f32.e5m2.e4m3", "");
-    else
-      NANO_WGMMA_SHARED32("k32.f32.e5m2.e5m2", "");
+    NANO_WGMMA_SHARED_TYPES(32, "64", "%32", "%33", "%34", ", %35, %36");
   } else if constexpr (Sums == 64) {
-    if constexpr (sizeof(A) == 2)
-      NANO_WGMMA_SHARED64("k16.f32.bf16.bf16", ", %67, %68", "n"(int(MajorA)), "n"(int(MajorB)));
-    else if constexpr (firstE4m3 && secondE4m3)
-      NANO_WGMMA_SHARED64("k32.f32.e4m3.e4m3", "");
-    else if constexpr (firstE4m3)
-      NANO_WGMMA_SHARED64("k32.f32.e4m3.e5m2", "");
-    else if constexpr (secondE4m3)
-      NANO_WGMMA_SHARED64("k32.f32.e5m2.e4m3", "");
-    else
-      NANO_WGMMA_SHARED64("k32.f32.e5m2.e5m2", "");
+    NANO_WGMMA_SHARED_TYPES(64, "128", "%64", "%65", "%66", ", %67, %68");
   } else if constexpr (Sums == 96) {
-    if constexpr (sizeof(A) == 2)
-      NANO_WGMMA_SHARED96("k16.f32.bf16.bf16", ", %99, %100", "n"(int(MajorA)), "n"(int(MajorB)));
-    else if constexpr (firstE4m3 && secondE4m3)
-      NANO_WGMMA_SHARED96("k32.f32.e4m3.e4m3", "");
-    else if constexpr (firstE4m3)
-      NANO_WGMMA_SHARED96("k32.f32.e4m3.e5m2", "");
-    else if constexpr (secondE4m3)
-      NANO_WGMMA_SHARED96("k32.f32.e5m2.e4m3", "");
-    else
-      NANO_WGMMA_SHARED96("k32.f32.e5m2.e5m2", "");
+    NANO_WGMMA_SHARED_TYPES(96, "192", "%96", "%97", "%98", ", %99, %100");
   } else if constexpr (Sums == 128) {
-    if constexpr (sizeof(A) == 2)
-      NANO_WGMMA_SHARED128("k16.f32.bf16.bf16", ", %131, %132", "n"(int(MajorA)), "n"(int(MajorB)));
-    else if constexpr (firstE4m3 && secondE4m3)
-      NANO_WGMMA_SHARED128("k32.f32.e4m3.e4m3", "");
-    else if constexpr (firstE4m3)
-      NANO_WGMMA_SHARED128("k32.f32.e4m3.e5m2", "");
-    else if constexpr (secondE4m3)
-      NANO_WGMMA_SHARED128("k32.f32.e5m2.e4m3", "");
-    else
-      NANO_WGMMA_SHARED128("k32.f32.e5m2.e5m2", "");
+    NANO_WGMMA_SHARED_TYPES(128, "256", "%128", "%129", "%130", ", %131, %132");
   }
 }
 
@@ -503,57 +412,21 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], u
   static_assert(sizeof(A) == 2 || MajorB == Major::K);
   constexpr bool firstE4m3 = isSame<A, f8e4m3>, secondE4m3 = isSame<B, f8e4m3>;
   if constexpr (Sums == 8) {
-    NANO_WGMMA_REGISTERS8("k16.f32.bf16.bf16", ", %14", "n"(int(MajorB)));
+    NANO_WGMMA_REGISTERS_TYPES(8, "16", "%8, %9, %10, %11", "%12", "%13", ", %14");
   } else if constexpr (Sums == 16) {
-    NANO_WGMMA_REGISTERS16("k16.f32.bf16.bf16", ", %22", "n"(int(MajorB)));
+    NANO_WGMMA_REGISTERS_TYPES(16, "32", "%16, %17, %18, %19", "%20", "%21", ", %22");
   } else if constexpr (Sums == 24) {
-    NANO_WGMMA_REGISTERS24("k16.f32.bf16.bf16", ", %30", "n"(int(MajorB)));
-  } else if constexpr (Sums == 48) {
-    NANO_WGMMA_REGISTERS48("k16.f32.bf16.bf16", ", %54", "n"(int(MajorB)));
+    NANO_WGMMA_REGISTERS_TYPES(24, "48", "%24, %25, %26, %27", "%28", "%29", ", %30");
   } else if constexpr (Sums == 32) {
-    if constexpr (sizeof(A) == 2)
-      NANO_WGMMA_REGISTERS32("k16.f32.bf16.bf16", ", %38", "n"(int(MajorB)));
-    else if constexpr (firstE4m3 && secondE4m3)
-      NANO_WGMMA_REGISTERS32("k32.f32.e4m3.e4m3", "");
-    else if constexpr (firstE4m3)
-      NANO_WGMMA_REGISTERS32("k32.f32.e4m3.e5m2", "");
-    else if constexpr (secondE4m3)
-      NANO_WGMMA_REGISTERS32("k32.f32.e5m2.e4m3", "");
-    else
-      NANO_WGMMA_REGISTERS32("k32.f32.e5m2.e5m2", "");
+    NANO_WGMMA_REGISTERS_TYPES(32, "64", "%32, %33, %34, %35", "%36", "%37", ", %38");
+  } else if constexpr (Sums == 48) {
+    NANO_WGMMA_REGISTERS_TYPES(48, "96", "%48, %49, %50, %51", "%52", "%53", ", %54");
   } else if constexpr (Sums == 64) {
-    if constexpr (sizeof(A) == 2)
-      NANO_WGMMA_REGISTERS64("k16.f32.bf16.bf16", ", %70", "n"(int(MajorB)));
-    else if constexpr (firstE4m3 && secondE4m3)
-      NANO_WGMMA_REGISTERS64("k32.f32.e4m3.e4m3", "");
-    else if constexpr (firstE4m3)
-      NANO_WGMMA_REGISTERS64("k32.f32.e4m3.e5m2", "");
-    else if constexpr (secondE4m3)
-      NANO_WGMMA_REGISTERS64("k32.f32.e5m2.e4m3", "");
-    else
-      NANO_WGMMA_REGISTERS64("k32.f32.e5m2.e5m2", "");
+    NANO_WGMMA_REGISTERS_TYPES(64, "128", "%64, %65, %66, %67", "%68", "%69", ", %70");
   } else if constexpr (Sums == 96) {
-    if constexpr (sizeof(A) == 2)
-      NANO_WGMMA_REGISTERS96("k16.f32.bf16.bf16", ", %102", "n"(int(MajorB)));
-    else if constexpr (firstE4m3 && secondE4m3)
-      NANO_WGMMA_REGISTERS96("k32.f32.e4m3.e4m3", "");
-    else if constexpr (firstE4m3)
-      NANO_WGMMA_REGISTERS96("k32.f32.e4m3.e5m2", "");
-    else if constexpr (secondE4m3)
-      NANO_WGMMA_REGISTERS96("k32.f32.e5m2.e4m3", "");
-    else
-      NANO_WGMMA_REGISTERS96("k32.f32.e5m2.e5m2", "");
+    NANO_WGMMA_REGISTERS_TYPES(96, "192", "%96, %97, %98, %99", "%100", "%101", ", %102");
   } else if constexpr (Sums == 128) {
-    if constexpr (sizeof(A) == 2)
-      NANO_WGMMA_REGISTERS128("k16.f32.bf16.bf16", ", %134", "n"(int(MajorB)));
-    else if constexpr (firstE4m3 && secondE4m3)
-      NANO_WGMMA_REGISTERS128("k32.f32.e4m3.e4m3", "");
-    else if constexpr (firstE4m3)
-      NANO_WGMMA_REGISTERS128("k32.f32.e4m3.e5m2", "");
-    else if constexpr (secondE4m3)
-      NANO_WGMMA_REGISTERS128("k32.f32.e5m2.e4m3", "");
-    else
-      NANO_WGMMA_REGISTERS128("k32.f32.e5m2.e5m2", "");
+    NANO_WGMMA_REGISTERS_TYPES(128, "256", "%128, %129, %130, %131", "%132", "%133", ", %134");
   }
 }
 
@@ -580,18 +453,9 @@ NANO_DEVICE void warpgroupMultiply(float (&sum)[Sums], const uint32_t (&a)[4], u
 #undef NANO_OPERANDS64
 #undef NANO_OPERANDS96
 #undef NANO_OPERANDS128
-#undef NANO_WGMMA_SHARED16
-#undef NANO_WGMMA_SHARED32
-#undef NANO_WGMMA_SHARED64
-#undef NANO_WGMMA_SHARED96
-#undef NANO_WGMMA_SHARED128
-#undef NANO_WGMMA_REGISTERS8
-#undef NANO_WGMMA_REGISTERS16
-#undef NANO_WGMMA_REGISTERS24
-#undef NANO_WGMMA_REGISTERS32
-#undef NANO_WGMMA_REGISTERS48
-#undef NANO_WGMMA_REGISTERS64
-#undef NANO_WGMMA_REGISTERS96
-#undef NANO_WGMMA_REGISTERS128
+#undef NANO_WGMMA_SHARED
+#undef NANO_WGMMA_SHARED_TYPES
+#undef NANO_WGMMA_REGISTERS
+#undef NANO_WGMMA_REGISTERS_TYPES
 
 } // namespace nano
