@@ -9,6 +9,8 @@
 #include "ir/graph/ShapeOps.h"
 #include "ir/graph/TableOps.h"
 
+#include "llvm/ADT/TypeSwitch.h"
+
 using namespace mlir;
 using namespace nano;
 using namespace nano::graph;
@@ -33,6 +35,13 @@ int64_t elementsBefore(ArrayRef<int64_t> shape, int64_t dim) {
   return elements;
 }
 
+/// All operands have the rows where the result has them.
+RowAction actionAlike(Operation *op, RowDim rowsOf) {
+  RowAction form{{}, rowsOf};
+  form.operands.assign(op->getNumOperands(), rowsOf);
+  return form;
+}
+
 } // namespace
 
 RowChain::RowChain(Operation *root)
@@ -55,11 +64,7 @@ void RowChain::add(Operation *op) {
     members.insert(op);
 }
 
-bool RowChain::mayKeepRows(Operation *op) {
-  return op->hasTrait<ElementwiseOp>() ||
-         isa<BroadcastOp, ConcatOp, CrossEntropyOp, DequantizeOp, ExpMatmulOp, GatherOp, MatmulOp,
-             QuantizeOp, ReduceOp, ReshapeOp, RotateOp, ScaledMatmulOp, SliceOp, TransposeOp>(op);
-}
+bool RowChain::mayKeepRows(Operation *op) { return formOfKind(op); }
 
 /// Adds what depends on the chain and what the chain depends on at once; sets `obstacle` where that
 /// is no op of a chain.
@@ -200,7 +205,8 @@ RowDim RowChain::guess(RankedTensorType type) const {
   return {};
 }
 
-std::optional<RowAction> RowChain::reshapeForm(ReshapeOp op) const {
+std::optional<RowAction> RowChain::reshapeForm(Operation *of) const {
+  auto op = cast<ReshapeOp>(of);
   RankedTensorType from = tensorType(op.getX()), to = tensorType(op);
   RowDim x = where(op.getX());
   if (!x)
@@ -216,7 +222,8 @@ std::optional<RowAction> RowChain::reshapeForm(ReshapeOp op) const {
   return std::nullopt;
 }
 
-std::optional<RowAction> RowChain::reduceForm(ReduceOp op) const {
+std::optional<RowAction> RowChain::reduceForm(Operation *of) const {
+  auto op = cast<ReduceOp>(of);
   RowDim x = where(op.getX());
   if (!x)
     x = guess(tensorType(op.getX()));
@@ -231,7 +238,8 @@ std::optional<RowAction> RowChain::reduceForm(ReduceOp op) const {
   return RowAction{{x}, {x.dim - removed, x.unit}};
 }
 
-std::optional<RowAction> RowChain::broadcastForm(BroadcastOp op) const {
+std::optional<RowAction> RowChain::broadcastForm(Operation *of) const {
+  auto op = cast<BroadcastOp>(of);
   RankedTensorType from = tensorType(op.getX()), to = tensorType(op);
   if (RowDim x = where(op.getX())) {
     RowDim result{op.getDims()[x.dim], x.unit};
@@ -247,8 +255,10 @@ std::optional<RowAction> RowChain::broadcastForm(BroadcastOp op) const {
 
 /// y = op(a)·op(b) with scales, where there are any, and an addend: rows of a, of op(b)'s columns,
 /// or of what is summed over.
-std::optional<RowAction> RowChain::productForm(Operation *op, bool transposeA,
-                                               bool transposeB) const {
+std::optional<RowAction> RowChain::productForm(Operation *op) const {
+  auto scaled = dyn_cast<ScaledMatmulOp>(op);
+  const bool transposeA = scaled ? scaled.getTransposeA() : cast<MatmulOp>(op).getTransposeA(),
+             transposeB = scaled ? scaled.getTransposeB() : cast<MatmulOp>(op).getTransposeB();
   Value a = op->getOperand(0), b = op->getOperand(1);
   if (tensorType(a).getRank() != 2 || tensorType(b).getRank() != 2)
     return std::nullopt;
@@ -273,7 +283,6 @@ std::optional<RowAction> RowChain::productForm(Operation *op, bool transposeA,
   RowAction form{{rowsA, rowsB}, result};
   if (sums)
     form.combines = Combiner::sum;
-  auto scaled = dyn_cast<ScaledMatmulOp>(op);
   if (scaled)
     for (auto [scale, rowsOf] :
          {std::pair(scaled.getScaleA(), rowsA), std::pair(scaled.getScaleB(), rowsB)}) {
@@ -307,6 +316,60 @@ std::optional<RowAction> RowChain::scaledForm(Operation *op) const {
     return RowAction{{x, {}}, x};
   std::optional<RowDim> along = rowsAlong(x.dim, scale.getDimSize(x.dim), rows);
   return along ? std::optional(RowAction{{x, *along}, x}) : std::nullopt;
+}
+
+std::optional<RowAction> RowChain::lossForm(Operation *op) const { return actionAlike(op, {0, 1}); }
+
+std::optional<RowAction> RowChain::expProductForm(Operation *) const {
+  return RowAction{{{0, 1}, {}, {0, 1}, {0, 1}}, {0, 1}};
+}
+
+std::optional<RowAction> RowChain::gatherForm(Operation *) const {
+  return RowAction{{{}, {0, 1}}, {0, 1}};
+}
+
+/// Where the rows are in the first operand of the chain, or else in the result.
+RowDim RowChain::rowsOf(Operation *op) const {
+  for (Value operand : op->getOperands())
+    if (known.contains(operand))
+      return where(operand);
+  return op->getNumResults() == 1 ? guess(tensorType(op->getResult(0))) : RowDim();
+}
+
+std::optional<RowAction> RowChain::transposeForm(Operation *op) const {
+  const Value x = cast<TransposeOp>(op).getX();
+  const int64_t rank = tensorType(x).getRank();
+  const RowDim rowsOf = known.contains(x) ? where(x) : guess(tensorType(x));
+  RowDim result = rowsOf;
+  if (rowsOf.dim >= rank - 2)
+    result.dim = 2 * rank - 3 - rowsOf.dim;
+  return RowAction{{rowsOf}, result};
+}
+
+/// Of ops that keep rows where they are, along all dimensions but one.
+std::optional<RowAction> RowChain::sameForm(Operation *op) const {
+  const RowDim rows = rowsOf(op);
+  const int64_t rank = tensorType(op->getResult(0)).getRank(),
+                mixed = llvm::TypeSwitch<Operation *, int64_t>(op)
+                            .Case<SliceOp, ConcatOp, IotaOp>([](auto op) { return op.getDim(); })
+                            .Case<RotateOp>([&](auto) { return rank - 1; })
+                            .Default(rank);
+  return rows.dim == mixed ? std::nullopt : std::optional(actionAlike(op, rows));
+}
+
+RowChain::Form RowChain::formOfKind(Operation *op) {
+  return llvm::TypeSwitch<Operation *, Form>(op)
+      .Case<MatmulOp, ScaledMatmulOp>([](auto) { return &RowChain::productForm; })
+      .Case<ExpMatmulOp>([](auto) { return &RowChain::expProductForm; })
+      .Case<QuantizeOp, DequantizeOp>([](auto) { return &RowChain::scaledForm; })
+      .Case<ReshapeOp>([](auto) { return &RowChain::reshapeForm; })
+      .Case<ReduceOp>([](auto) { return &RowChain::reduceForm; })
+      .Case<BroadcastOp>([](auto) { return &RowChain::broadcastForm; })
+      .Case<CrossEntropyOp>([](auto) { return &RowChain::lossForm; })
+      .Case<GatherOp>([](auto) { return &RowChain::gatherForm; })
+      .Case<TransposeOp>([](auto) { return &RowChain::transposeForm; })
+      .Case<SliceOp, ConcatOp, RotateOp>([](auto) { return &RowChain::sameForm; })
+      .Default(op->hasTrait<ElementwiseOp>() ? &RowChain::sameForm : nullptr);
 }
 
 /// True when the chain reads `number`, rank 0, as a scale of conversions to 8 bits and of the
@@ -355,53 +418,6 @@ std::optional<RowAction> RowChain::formOf(Operation *op) const {
     form.isLocal = true;
     return form;
   }
-  auto alike = [&](RowDim rowsOf) {
-    RowAction form{{}, rowsOf};
-    form.operands.assign(op->getNumOperands(), rowsOf);
-    return check(form);
-  };
-  if (auto matmul = dyn_cast<MatmulOp>(op))
-    return check(productForm(op, matmul.getTransposeA(), matmul.getTransposeB()));
-  if (auto matmul = dyn_cast<ScaledMatmulOp>(op))
-    return check(productForm(op, matmul.getTransposeA(), matmul.getTransposeB()));
-  if (isa<QuantizeOp, DequantizeOp>(op))
-    return check(scaledForm(op));
-  if (auto reshape = dyn_cast<ReshapeOp>(op))
-    return check(reshapeForm(reshape));
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    return check(reduceForm(reduce));
-  if (auto broadcast = dyn_cast<BroadcastOp>(op))
-    return check(broadcastForm(broadcast));
-  if (isa<CrossEntropyOp>(op))
-    return alike({0, 1});
-  if (isa<ExpMatmulOp>(op))
-    return check(RowAction{{{0, 1}, {}, {0, 1}, {0, 1}}, {0, 1}});
-  if (isa<GatherOp>(op))
-    return check(RowAction{{{}, {0, 1}}, {0, 1}});
-
-  // The rest keep rows where they are; the first operand of the chain tells where.
-  RowDim rowsOf = op->getNumResults() == 1 ? guess(tensorType(op->getResult(0))) : RowDim();
-  for (Value operand : op->getOperands())
-    if (known.contains(operand)) {
-      rowsOf = where(operand);
-      break;
-    }
-  if (auto transpose = dyn_cast<TransposeOp>(op)) {
-    int64_t rank = tensorType(transpose.getX()).getRank();
-    if (!known.contains(transpose.getX()))
-      rowsOf = guess(tensorType(transpose.getX()));
-    RowDim result = rowsOf;
-    if (rowsOf.dim >= rank - 2)
-      result.dim = 2 * rank - 3 - rowsOf.dim;
-    return check(RowAction{{rowsOf}, result});
-  }
-  if (auto slice = dyn_cast<SliceOp>(op))
-    return rowsOf.dim == int64_t(slice.getDim()) ? std::nullopt : alike(rowsOf);
-  if (auto concat = dyn_cast<ConcatOp>(op))
-    return rowsOf.dim == int64_t(concat.getDim()) ? std::nullopt : alike(rowsOf);
-  if (isa<RotateOp>(op))
-    return rowsOf.dim == tensorType(op->getResult(0)).getRank() - 1 ? std::nullopt : alike(rowsOf);
-  if (auto iota = dyn_cast<IotaOp>(op))
-    return rowsOf.dim == int64_t(iota.getDim()) ? std::nullopt : alike(rowsOf);
-  return op->hasTrait<ElementwiseOp>() ? alike(rowsOf) : std::nullopt;
+  const Form form = formOfKind(op);
+  return form ? check((this->*form)(op)) : std::nullopt;
 }

@@ -78,12 +78,22 @@ private:
   void addSinks();
   bool hasRows(mlir::Operation *op) const;
 
+  /// How an op of some kind acts on rows of the chain; nothing when it mixes them.
+  using Form = std::optional<RowAction> (RowChain::*)(mlir::Operation *op) const;
+  /// That of the op's kind; null where all of the kind mix rows.
+  static Form formOfKind(mlir::Operation *op);
   std::optional<RowAction> formOf(mlir::Operation *op) const;
-  std::optional<RowAction> reshapeForm(graph::ReshapeOp op) const;
-  std::optional<RowAction> reduceForm(graph::ReduceOp op) const;
-  std::optional<RowAction> broadcastForm(graph::BroadcastOp op) const;
-  std::optional<RowAction> productForm(mlir::Operation *op, bool transposeA, bool transposeB) const;
+  std::optional<RowAction> productForm(mlir::Operation *op) const;
+  std::optional<RowAction> expProductForm(mlir::Operation *op) const;
   std::optional<RowAction> scaledForm(mlir::Operation *op) const;
+  std::optional<RowAction> reshapeForm(mlir::Operation *op) const;
+  std::optional<RowAction> reduceForm(mlir::Operation *op) const;
+  std::optional<RowAction> broadcastForm(mlir::Operation *op) const;
+  std::optional<RowAction> lossForm(mlir::Operation *op) const;
+  std::optional<RowAction> gatherForm(mlir::Operation *op) const;
+  std::optional<RowAction> transposeForm(mlir::Operation *op) const;
+  std::optional<RowAction> sameForm(mlir::Operation *op) const;
+  RowDim rowsOf(mlir::Operation *op) const;
   bool onlyScales(mlir::Value number) const;
   RowDim where(mlir::Value value) const;
   RowDim guess(mlir::RankedTensorType type) const;
