@@ -298,9 +298,10 @@ NANO_DEVICE void productByMatrices(long long iteration, const BandOperands<S, yC
   using Rows = mma::Tile<Walk::ringRows, plan.columns>;
   const Lane lane;
   uint8_t *const rows = dynamicShared<uint8_t>();
-  const Weights<S> weights{reinterpret_cast<typename S::First *>(rows + Walk::ringBytes)};
+  const Weights<S> weights(reinterpret_cast<typename S::First *>(rows + Walk::ringBytes),
+                           Walk(iteration), x.first);
   const uint64_t right = matrixDescriptor(rows, Walk::ringRows * 128, 1024, Swizzle::Bytes128);
-  float sums[plan.columns / 2] = {};
+  float sums[plan.taken / 2] = {};
   bool isFirst = true;
   auto multiply = [&](const Walk &walk, auto &&left) {
     // A warp's group has rows from its own place among the warpgroup's on; the others' weights are
@@ -309,13 +310,13 @@ NANO_DEVICE void productByMatrices(long long iteration, const BandOperands<S, yC
 #pragma unroll 1
     for (int begin = 0; begin < groups; begin += most) {
       Terms<S> terms[most];
-      auto set = [&](bool isBegin) {
+      auto set = [&](bool hasOthers) {
 #pragma unroll
         for (int i = 0; i < most; ++i) {
           const int step = begin + i - lane.warp;
           if (step >= 0 && step < walk.steps()) {
             auto weight = weights.of(lane, lane.warp, step);
-            if (isBegin)
+            if (hasOthers)
               Weights<S>::mask(weight, walk, lane, lane.warp, step);
             terms[i].set(weight);
           } else {
@@ -323,7 +324,7 @@ NANO_DEVICE void productByMatrices(long long iteration, const BandOperands<S, yC
           }
         }
       };
-      if (Weights<S>::isBegin(walk))
+      if (weights.hasOthers(walk))
         set(true);
       else
         set(false);
@@ -331,23 +332,24 @@ NANO_DEVICE void productByMatrices(long long iteration, const BandOperands<S, yC
         left();
       warpgroupRegisters(sums);
       warpgroupFence();
-      auto add = [&](int i, int term) {
+      auto add = [&](int i, const uint32_t (&left)[4]) {
         if (most < plan.itemGroups && begin + i >= groups)
           return;
-        warpgroupMultiply<bf16, bf16, Major::MN>(sums, terms[i].left[term],
-                                                 advanced(right, walk.slotOf(begin + i) * 16 * 128),
-                                                 !isFirst);
+        warpgroupMultiply<bf16, bf16, Major::MN>(
+            sums, left, advanced(right, walk.slotOf(begin + i) * 16 * 128), !isFirst);
         isFirst = false;
       };
-      // The smaller products first: the units cut sums at each of them.
+      // Of f32 results the smaller products of all steps come first: the units cut sums at each
+      // product. It takes longer.
+      constexpr int apart = isSame<typename S::Result, float> ? 1 : 0;
 #pragma unroll
-      for (int i = 0; i < most; ++i)
+      for (int small = apart; small >= 0; --small)
 #pragma unroll
-        for (int term = Terms<S>::count - 1; term > 0; --term)
-          add(i, term);
+        for (int i = 0; i < most; ++i)
 #pragma unroll
-      for (int i = 0; i < most; ++i)
-        add(i, 0);
+          for (int term = Terms<S>::count - 1; term >= 0; --term)
+            if (!apart || (term > 0) == (small > 0))
+              add(i, terms[i].left[term]);
       warpgroupCommit();
       warpgroupWait<0>();
       warpgroupRegisters(sums);

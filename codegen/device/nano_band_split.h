@@ -261,6 +261,7 @@ public:
         tiles(int(least(plan.blockTiles, divideUp(S::tokens - token, bandRowTokens)))) {}
 
   template <int yCount> NANO_DEVICE void run(const BandOperands<S, yCount> &x) {
+    setShifts(x.first);
     int found = 0; // groups of rows that have been asked for
     auto start = [&](int tile, int step) {
       for (const int end = firstOf(tile, step) + bandRowGroups; found < end; ++found)
@@ -322,15 +323,26 @@ private:
   }
 
   /// A warp's lines of weights of a step: of each of its tokens those for 16 rows, or transposed of
-  /// each row those for its tokens, from a multiple of 16 bytes of the band on.
+  /// each row those for its tokens, from a multiple of 16 bytes of memory on.
   NANO_DEVICE T *weights(int tile, int step) const {
     const int turn = (tile * (plan.groups + 1) + step) % 2;
     return dynamicShared<T>(plan.ringBytes + turn * plan.weightBytes) +
            lane.warp * plan.lines * plan.stride;
   }
+  static NANO_DEVICE bool isNumber(int w) { return unsigned(w) < unsigned(S::width); }
   /// The number in its band that a line's first weight has, those of the 16 bytes before it apart.
   static NANO_DEVICE int numberOf(int step, int line) {
     return S::transpose ? int(S::width) - 1 - 16 * step - line : 16 * step - line;
+  }
+  /// How far it is behind a multiple of 16 bytes, in numbers: alike in all steps and tiles.
+  NANO_DEVICE int shiftOf(int line) const { return (shift + line * slope) & (each - 1); }
+  template <class View> NANO_DEVICE void setShifts(const View &p) {
+    const uint64_t at = reinterpret_cast<uint64_t>(&p.at(token, head, numberOf(0, 0)));
+    shift = int(at / sizeof(T) % each);
+    slope = int(p.sequence % each) - 1;
+    // Of two bytes each none can be copied alone on the way.
+    arePieces = sizeof(T) == 4 ? p.element == 1 && reinterpret_cast<uint64_t>(p.base) % 16 == 0
+                               : hasAlignedRows<16>(p);
   }
   /// Starts copying them; numbers that the band does not have become zero, and those for rows of no
   /// token, which are no zero times an infinity either.
@@ -338,7 +350,7 @@ private:
     const int mine = token + bandRowTokens * tile + 32 * lane.warp,
               first = mine + (S::transpose ? 16 * step : 0);
     const bool isAligned = (S::transpose || mine + ahead + 16 * step >= 0) &&
-                           first + plan.lines <= S::tokens && hasAlignedRows<16>(p);
+                           first + plan.lines <= S::tokens && arePieces;
     T *const to = weights(tile, step);
     // Neighbouring lanes have pieces of one line, but for each line's last one. Lines that one lane
     // has are a multiple of a piece's numbers apart.
@@ -347,14 +359,21 @@ private:
     const int line = lane.lane / lanes, piece = lane.lane % lanes;
     if (isAligned) {
       auto copy = [&](T *place, const T *from, int w) {
-        const bool is = unsigned(w) < unsigned(S::width);
+        if (sizeof(T) == 4 && w < 0 && w > -each) {
+          // Before the band's numbers are others.
+#pragma unroll
+          for (int j = 0; j < each; ++j)
+            copyAsync<4>(place + j, w + j < 0 ? p.base : from + j, isNumber(w + j) ? 4 : 0);
+          return;
+        }
+        const bool is = isNumber(w);
         const int has = !is                                            ? 0
                         : S::width % each == 0 || S::width - w >= each ? each
                                                                        : S::width - w;
         copyAsync<16>(place, is ? from : p.base, has * int(sizeof(T)));
       };
       auto numberOfPiece = [&](int line, int piece) {
-        return (numberOf(step, line) & -each) + piece * each;
+        return numberOf(step, line) - shiftOf(line) + piece * each;
       };
       const int w = numberOfPiece(line, piece);
       const T *from = &p.at(first + line, head, w);
@@ -377,11 +396,10 @@ private:
     for (int i = 0; i < plan.lines; i += 32 / numbers) {
       const int line = i + lane.lane / numbers, at = first + line,
                 w = numberOf(step, line) + lane.lane % numbers;
-      const bool is = unsigned(at) < unsigned(S::tokens) && unsigned(w) < unsigned(S::width) &&
+      const bool is = unsigned(at) < unsigned(S::tokens) && isNumber(w) &&
                       (S::transpose || w + at >= S::width - 1);
       const T *const from = is ? &p.at(at, head, w) : p.base;
-      T *const place =
-          to + line * plan.stride + (numberOf(0, line) & (each - 1)) + lane.lane % numbers;
+      T *const place = to + line * plan.stride + shiftOf(line) + lane.lane % numbers;
       if constexpr (sizeof(T) == 4)
         copyAsync<4>(place, from, is ? 4 : 0);
       else
@@ -403,8 +421,7 @@ private:
     for (int j = 0; j < 2; ++j) {
       // Lines that are a multiple of 8 apart begin at the same place.
       const int r = 2 * lane.pair + j, t = lane.group, line = S::transpose ? r : t;
-      const T *const weight =
-          weights + line * plan.stride + (S::transpose ? t : r) + (numberOf(0, line) & (each - 1));
+      const T *const weight = weights + line * plan.stride + (S::transpose ? t : r) + shiftOf(line);
       constexpr int ofToken = S::transpose ? 1 : plan.stride,
                     ofRow = S::transpose ? plan.stride : 1;
 #pragma unroll
@@ -456,8 +473,7 @@ private:
   }
 
   /// Of sums[half][4c + j], those of columns 32c + 4n + j, n = 0 … 7, a lane has eight neighbouring
-  /// results of a row. Two lanes exchange halves of theirs, so
-  /// that both write to 32 bytes at a time.
+  /// results of a row. Two lanes exchange halves of theirs: both write to 32 bytes at a time.
   template <int yCount>
   NANO_DEVICE void leave(const BandOperands<S, yCount> &x, float (&sums)[2][columns / 8][4],
                          int tile) const {
@@ -502,6 +518,10 @@ private:
   const Lane lane;
   const int head, column; ///< the block's first
   const int token, tiles; ///< the block's first, and how often it has 128
+  /// Of line 0 of weights what shiftOf says, by how much that differs from one line to the next,
+  /// and whether they are copied by 16 bytes.
+  int shift, slope;
+  bool arePieces;
 };
 
 /// Sums of f32: iteration i of bandProductLaunch's. All threads of the block call it.

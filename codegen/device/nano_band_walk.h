@@ -107,8 +107,9 @@ template <class S, bool isScores> struct Walk {
 };
 
 /// Lines of weights of a part in shared memory: of each of the tile's tokens those for its rows, or
-/// transposed of each row those for the tile's tokens, from a multiple of 16 bytes of the band on;
-/// numbers that the band does not have are zero.
+/// transposed of each row those for the tile's tokens, from a multiple of 16 bytes of memory on.
+/// Numbers that come after those of the band are zero; before them may be what comes before the
+/// band in memory.
 template <class S> struct Weights {
   using T = typename S::First;
   using Walk = band::Walk<S, false>;
@@ -116,29 +117,45 @@ template <class S> struct Weights {
   static constexpr int each = 16 / int(sizeof(T)), pieces = plan.stride / each,
                        lines = 16 * (S::transpose ? plan.itemGroups : plan.groups);
   T *const weights;
+  /// Of line 0, what its first number is behind a multiple of 16 bytes, in numbers; by how much
+  /// that of a line differs from the one's before. Tiles and parts begin at multiples of 16 tokens,
+  /// so that those of all are alike.
+  const int shift, slope;
+  const bool isShifted; ///< whether a band's first number is not everywhere at such a multiple
+
+  template <class View>
+  NANO_DEVICE Weights(T *weights, const Walk &walk, const View &p)
+      : weights(weights),
+        shift(int(reinterpret_cast<uint64_t>(&p.at(walk.token, walk.head, S::width - 1)) /
+                  sizeof(T) % each)),
+        slope(int(p.sequence % each) - 1), isShifted(!hasAlignedRows<16>(p)) {}
 
   /// The number in its band that a line's first weight has, those of the 16 bytes before it apart.
   static NANO_DEVICE int firstOf(const Walk &walk, int line) {
     return S::transpose ? S::width - 1 - walk.ahead() - line
                         : S::width - 1 + walk.ahead() - line % 16;
   }
+  NANO_DEVICE int shiftOf(int line) const { return (shift + line * slope) & (each - 1); }
 
   template <class View> NANO_DEVICE void start(const Walk &walk, const View &p) const {
-    if (hasAlignedRows<16>(p))
-      forPieces(walk, p, [&](T *to, const T *from, int has) {
+    if (p.element == 1 && reinterpret_cast<uint64_t>(p.base) % 16 == 0)
+      forPieces(walk, p, [&](T *to, const T *from, int, int has) {
         copyAsync<16>(to, from, has * int(sizeof(T)));
       });
     else
-      forPieces(walk, p, [&](T *to, const T *from, int has) {
+      forPieces(walk, p, [&](T *to, const T *from, int before, int has) {
 #pragma unroll
-        for (int j = 0; j < each; ++j)
+        for (int j = 0; j < each; ++j) {
+          const bool is = j >= before && j < has;
           if constexpr (sizeof(T) == 4)
-            copyAsync<4>(to + j, j < has ? from + j * p.element : p.base, j < has ? 4 : 0);
+            copyAsync<4>(to + j, is ? from + j * p.element : p.base, is ? 4 : 0);
           else
-            to[j].bits = j < has ? loadReadOnly(from + j * p.element).bits : uint16_t(0);
+            to[j].bits = is ? loadReadOnly(from + j * p.element).bits : uint16_t(0);
+        }
       });
   }
-  /// copy(to, from, has) for a thread's pieces of 16 bytes, of which so many numbers are there.
+  /// copy(to, from, before, has) for a thread's pieces of 16 bytes: numbers before the band's, and
+  /// those together with its own.
   template <class View, class Copy>
   NANO_DEVICE void forPieces(const Walk &walk, const View &p, Copy &&copy) const {
     constexpr int count = Walk::threads, lanes = pieces < count ? pieces : count,
@@ -149,13 +166,11 @@ template <class S> struct Weights {
     for (int piece = thread % lanes; piece < pieces; piece += lanes)
 #pragma unroll 2
       for (int line = thread / lanes; line < lines; line += atOnce) {
-        const int at = first + line, w = (firstOf(walk, line) & -each) + piece * each;
-        const bool is = unsigned(at) < unsigned(S::tokens) && unsigned(w) < unsigned(S::width);
-        const int has = !is                                            ? 0
-                        : S::width % each == 0 || S::width - w >= each ? each
-                                                                       : S::width - w;
+        const int at = first + line, w = firstOf(walk, line) - shiftOf(line) + piece * each;
+        const bool is = unsigned(at) < unsigned(S::tokens) && w > -each && w < S::width;
+        const int has = !is ? 0 : S::width - w >= each ? each : S::width - w;
         copy(weights + line * plan.stride + piece * each, is ? &p.at(at, walk.head, w) : p.base,
-             has);
+             w < 0 ? -w : 0, has);
       }
   }
 
@@ -172,28 +187,30 @@ template <class S> struct Weights {
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const int t = lane.group + i % 2 * 8, r = 2 * lane.pair + i / 2 * 8 + j,
-                  line = S::transpose ? r : t,
-                  shift = (S::width - 1 - line) & (each - 1); // as firstOf's of every part
+                  shift = shiftOf(S::transpose ? r : t);
         found.number[i][j] =
             S::transpose ? weights[(16 * (group + step) + r) * plan.stride + 16 * group + t + shift]
                          : weights[(16 * group + t) * plan.stride + 16 * step + r + shift];
       }
     return found;
   }
-  /// Whether some of the part's rows are of no token, which is no zero times an infinity either:
-  /// mask() makes their weights zero.
-  static NANO_DEVICE bool isBegin(const Walk &walk) {
-    return !S::transpose && walk.token + walk.ahead() < 0;
+  /// Whether some of the part's weights are none: those for rows of no token, which is no zero
+  /// times an infinity either, or what comes before the band. mask() makes them zero.
+  NANO_DEVICE bool hasOthers(const Walk &walk) const {
+    return isShifted || (!S::transpose && walk.token + walk.ahead() < 0);
   }
   static NANO_DEVICE void mask(Left &left, const Walk &walk, const Lane &lane, int group,
                                int step) {
-    const int before = -(walk.token + walk.ahead() + 16 * (group + step));
+    const int row = walk.token + walk.ahead() + 16 * (group + step),
+              number = firstOf(walk, S::transpose ? 16 * step : 0) + (S::transpose ? 0 : 16 * step);
 #pragma unroll
     for (int i = 0; i < 4; ++i)
 #pragma unroll
-      for (int j = 0; j < 2; ++j)
-        if (2 * lane.pair + i / 2 * 8 + j < before)
+      for (int j = 0; j < 2; ++j) {
+        const int t = lane.group + i % 2 * 8, r = 2 * lane.pair + i / 2 * 8 + j;
+        if ((!S::transpose && row + r < 0) || number + (S::transpose ? t - r : r - t) < 0)
           left.number[i][j] = T(0.0f);
+      }
   }
 };
 

@@ -303,8 +303,18 @@ TEST(BandKernels, MatricesInParts) {
   checkBand({310, 1, 128, 304, "f32", "bf16", "f32"});
 }
 
-/// On tensor cores with rows of f32, each number as two: odd windows, more than one slice of
-/// columns, windows in parts, results and weights of bf16.
+/// Bands that begin at no multiple of 16 bytes, with the numbers of another head before them;
+/// windows at once and in parts, several tiles of a block.
+TEST(BandKernels, BandsThatBeginAnywhere) {
+  checkBand({150, 3, 96, 33, "bf16", "bf16", "bf16"});
+  checkBand({149, 3, 24, 37, "f32", "bf16", "f32"});
+  checkBand({310, 1, 128, 303, "bf16", "bf16", "bf16", false, 1});
+  checkBand({149, 3, 24, 33});
+  checkBand({400, 3, 24, 35, "f32", "f32", "f32", false, 2});
+}
+
+/// By warps with rows of f32, which they split: odd windows, more than one slice of columns,
+/// windows in parts, results and weights of bf16.
 TEST(BandKernels, SplitNumbers) {
   checkBand({150, 2, 24, 70});
   checkBand({70, 1, 136, 17, "bf16", "f32", "bf16"});

@@ -23,6 +23,7 @@ struct BandShape {
 struct BandMatrixPlan {
   int columns; ///< of rows in shared memory, in whole 128 bytes: all of scores, at most 128 of
                ///< products
+  int taken;   ///< of products: those that are multiplied, a multiple of 32
   int groups, across; ///< of a tile; warps that share a group: its steps of scores, its columns of
                       ///< products
   int warps;
@@ -48,8 +49,9 @@ NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isSco
   BandMatrixPlan p{};
   constexpr int rowBytes = 2, line = 128 / rowBytes;
   p.columns = int(divideUp(s.size, line)) * line;
+  p.taken = int(divideUp(s.size, 32)) * 32;
   if (!isScores && p.columns > 128)
-    p.columns = 128;
+    p.columns = p.taken = 128;
   p.groups = groups;
   p.across = across;
   p.warps = groups * across;
@@ -67,8 +69,12 @@ NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isSco
     p.firstBytes = s.weightBytes * p.stride * 16 * (s.transpose ? p.itemGroups : groups);
   }
   p.sharedBytes = rowBytes * 16 * p.slots * p.columns + p.firstBytes + p.turnedBytes;
-  // Registers of a thread: of products those of sums and weights, of f32 as two or three numbers.
-  const int most = isScores || (p.columns <= 64 && s.weightBytes == 2) ? 16 : 8;
+  // Registers of a thread: of products those of sums and weights, of f32 as three words.
+  const int steps = p.itemGroups < bandSteps ? p.itemGroups : bandSteps,
+            registers = p.taken / 2 + 4 * (s.weightBytes == 4 ? 3 : 1) * steps + 26,
+            most = isScores || registers <= 128 ? 16
+                   : registers <= 168           ? 12
+                                                : 8;
   const int blocks = (bandSharedBytes + 1024) / (p.sharedBytes + 1024),
             ofRegisters = most / p.warps;
   p.residentBlocks = blocks < ofRegisters ? blocks : ofRegisters;
