@@ -206,16 +206,6 @@ template <class S> struct Terms {
   }
 };
 
-/// Two numbers of f32 as three words of two bf16, each of which rounds what those before it leave:
-/// together they have all of its bits.
-NANO_DEVICE void splitWords(float x, float y, uint32_t (&words)[bandPlanes]) {
-#pragma unroll
-  for (int i = 0; i < bandPlanes; ++i) {
-    words[i] = packBf16(x, y);
-    x -= bitCast<float>(words[i] << 16);
-    y -= bitCast<float>(words[i] & 0xffff0000u);
-  }
-}
 /// Calls multiply(term, plane) for the pairs of a left number's terms and a right one's three whose
 /// products are not below 2^-24 of theirs, but that of the highest ones.
 template <int terms, class Multiply> NANO_DEVICE void forSmallPairs(Multiply &&multiply) {

@@ -1,6 +1,6 @@
-// Products along a band by warpgroups, of rows of f32. A number is the sum of three bf16 and a
-// product that of six of theirs (splitWords, forPairs). Sums that an infinity, a NaN or a number
-// above 2^127·1.996 enters are not finite. Included by nano_band.h.
+// Products along a band by warpgroups, of rows of f32. A number is the sum of three bf16, each of
+// which has the next 8 of its 24 bits, and a product that of six of theirs (forPairs). Sums that an
+// infinity or a NaN enters are not finite. Included by nano_band.h.
 //
 // The rows of a block's windows lie in a ring in shared memory as three planes of bf16, so that
 // each row is split once, by a warpgroup that does nothing else. Two others take turns along the
@@ -11,6 +11,18 @@
 #include "nano_band_matrix.h"
 
 namespace nano::band {
+
+/// Two numbers as three words of two bf16, each of which cuts what those before it leave.
+/// (Rounding, as warps do, takes warpgroups longer.)
+NANO_DEVICE void cutWords(float x, float y, uint32_t (&words)[bandPlanes]) {
+#pragma unroll
+  for (int i = 0; i < bandPlanes; ++i) {
+    const uint32_t low = bitCast<uint32_t>(x), high = bitCast<uint32_t>(y);
+    words[i] = selectBytes(low, high, 0x7632);
+    x -= bitCast<float>(low & 0xffff0000u);
+    y -= bitCast<float>(high & 0xffff0000u);
+  }
+}
 
 /// What both ops do with the rows of k or v: iteration i of bandScoresLaunch's or
 /// bandProductLaunch's.
@@ -126,8 +138,8 @@ private:
         if (!isMine || row >= count)
           break;
         uint32_t left[bandPlanes], right[bandPlanes];
-        splitWords(rows[i][0], rows[i][1], left);
-        splitWords(rows[i][2], rows[i][3], right);
+        cutWords(rows[i][0], rows[i][1], left);
+        cutWords(rows[i][2], rows[i][3], right);
         uint8_t *const place = ring + Rows::offset(placeOf(first + row), piece / 2);
 #pragma unroll
         for (int plane = 0; plane < bandPlanes; ++plane)
@@ -197,7 +209,7 @@ private:
                               ? nano::load<2>(&q.at(t, planes.head, d))
                               : Vec<float, 2>{};
         uint32_t words[bandPlanes];
-        splitWords(pair[0], pair[1], words);
+        cutWords(pair[0], pair[1], words);
 #pragma unroll
         for (int term = 0; term < bandPlanes; ++term)
           left[k][term][i] = words[term];
@@ -386,7 +398,7 @@ private:
             pair[j] = unsigned(w + forward * r - lowest) < count ? float(from[step * r]) : 0.0f;
           }
           uint32_t words[bandPlanes];
-          splitWords(pair[0], pair[1], words);
+          cutWords(pair[0], pair[1], words);
           high[begin + i][2 * right + half] = words[0];
 #pragma unroll
           for (int term = 1; term < terms; ++term)

@@ -25,6 +25,17 @@ template <int rows, int columns, bool isKeys> struct WideTile {
 
 template <int rows, int columns> using KeyTile = WideTile<rows, columns, true>;
 
+/// Two numbers of f32 as three words of two bf16, each of which rounds what those before it leave:
+/// together they have all of its bits.
+NANO_DEVICE void splitWords(float x, float y, uint32_t (&words)[bandPlanes]) {
+#pragma unroll
+  for (int i = 0; i < bandPlanes; ++i) {
+    words[i] = packBf16(x, y);
+    x -= bitCast<float>(words[i] << 16);
+    y -= bitCast<float>(words[i] & 0xffff0000u);
+  }
+}
+
 /// Words of a left 16 × 16 matrix, as matrixMultiply's a, and of a right 16 × 8 one.
 struct SplitLeft {
   uint32_t words[bandPlanes][4];
@@ -340,9 +351,11 @@ private:
     const uint64_t at = reinterpret_cast<uint64_t>(&p.at(token, head, numberOf(0, 0)));
     shift = int(at / sizeof(T) % each);
     slope = int(p.sequence % each) - 1;
-    // Of two bytes each none can be copied alone on the way.
-    arePieces = sizeof(T) == 4 ? p.element == 1 && reinterpret_cast<uint64_t>(p.base) % 16 == 0
-                               : hasAlignedRows<16>(p);
+    // None of two bytes can be copied alone on the way, nor, of bands of whole 16 bytes, are the
+    // last ones' ends looked for.
+    arePieces = sizeof(T) == 4 && S::width % each != 0
+                    ? p.element == 1 && reinterpret_cast<uint64_t>(p.base) % 16 == 0
+                    : hasAlignedRows<16>(p);
   }
   /// Starts copying them; numbers that the band does not have become zero, and those for rows of no
   /// token, which are no zero times an infinity either.

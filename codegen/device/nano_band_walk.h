@@ -121,24 +121,29 @@ template <class S> struct Weights {
   /// that of a line differs from the one's before. Tiles and parts begin at multiples of 16 tokens,
   /// so that those of all are alike.
   const int shift, slope;
-  const bool isShifted; ///< whether a band's first number is not everywhere at such a multiple
+  const bool isShifted; ///< whether other numbers are before a band's
+  /// Bands of whole 16 bytes begin at such multiples, or their numbers are copied one by one.
+  static constexpr bool isWhole = S::width % each == 0;
 
   template <class View>
   NANO_DEVICE Weights(T *weights, const Walk &walk, const View &p)
       : weights(weights),
         shift(int(reinterpret_cast<uint64_t>(&p.at(walk.token, walk.head, S::width - 1)) /
                   sizeof(T) % each)),
-        slope(int(p.sequence % each) - 1), isShifted(!hasAlignedRows<16>(p)) {}
+        slope(int(p.sequence % each) - 1), isShifted(!isWhole && !hasAlignedRows<16>(p)) {}
 
   /// The number in its band that a line's first weight has, those of the 16 bytes before it apart.
   static NANO_DEVICE int firstOf(const Walk &walk, int line) {
     return S::transpose ? S::width - 1 - walk.ahead() - line
                         : S::width - 1 + walk.ahead() - line % 16;
   }
-  NANO_DEVICE int shiftOf(int line) const { return (shift + line * slope) & (each - 1); }
+  NANO_DEVICE int shiftOf(int line) const {
+    return (isWhole ? S::width - 1 - line : shift + line * slope) & (each - 1);
+  }
 
   template <class View> NANO_DEVICE void start(const Walk &walk, const View &p) const {
-    if (p.element == 1 && reinterpret_cast<uint64_t>(p.base) % 16 == 0)
+    if (isWhole ? hasAlignedRows<16>(p)
+                : p.element == 1 && reinterpret_cast<uint64_t>(p.base) % 16 == 0)
       forPieces(walk, p, [&](T *to, const T *from, int, int has) {
         copyAsync<16>(to, from, has * int(sizeof(T)));
       });
@@ -167,8 +172,9 @@ template <class S> struct Weights {
 #pragma unroll 2
       for (int line = thread / lanes; line < lines; line += atOnce) {
         const int at = first + line, w = firstOf(walk, line) - shiftOf(line) + piece * each;
-        const bool is = unsigned(at) < unsigned(S::tokens) && w > -each && w < S::width;
-        const int has = !is ? 0 : S::width - w >= each ? each : S::width - w;
+        const bool is = unsigned(at) < unsigned(S::tokens) &&
+                        (isWhole ? unsigned(w) < unsigned(S::width) : w > -each && w < S::width);
+        const int has = !is ? 0 : isWhole || S::width - w >= each ? each : S::width - w;
         copy(weights + line * plan.stride + piece * each, is ? &p.at(at, walk.head, w) : p.base,
              w < 0 ? -w : 0, has);
       }

@@ -244,8 +244,8 @@ TEST(BandTemplate, FindsPlantedFaultsOfWarpgroups) {
                   "uninitialised");
   // Without the last 8 bits, in a ring that is too short.
   Bands cut(planesScores), small(planesProduct);
-  ASSERT_EQ(cut.run(3, "splitWords(rows[i][0], rows[i][1], left);",
-                    "splitWords(rows[i][0], rows[i][1], left); left[2] = 0;"),
+  ASSERT_EQ(cut.run(3, "cutWords(rows[i][0], rows[i][1], left);",
+                    "cutWords(rows[i][0], rows[i][1], left); left[2] = 0;"),
             "");
   EXPECT_GT(cut.wrong(), 0U);
   EXPECT_TRUE(!small.run(3, "row % plan.rows", "row % (plan.rows - 64)").empty() ||
