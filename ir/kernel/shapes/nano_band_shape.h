@@ -168,11 +168,17 @@ NANO_BOTH constexpr BandRowsPlan bandRowsPlan(const BandShape &s) {
   p.lines = s.transpose ? 16 : 32;
   p.stride = (s.transpose ? 32 : 16) + 16 / s.weightBytes;
   p.weightBytes = bandRowWarps * p.lines * p.stride * s.weightBytes;
-  p.residentBlocks = 2;
+  const int moves = p.groups < tokenGroups ? tokenGroups - p.groups : p.groups - tokenGroups,
+            slots = bandRowGroups + (moves > 1 ? moves : 1);
+  // Of few columns a thread has registers for a third block.
+  p.residentBlocks =
+      p.columns <= 64 &&
+              3 * (4 * 16 * slots * p.columns + 2 * p.weightBytes + 1024) <= bandSharedBytes + 1024
+          ? 3
+          : 2;
   p.blockTiles = divideUp(s.heads * p.slices * divideUp(s.tokens, bandRowTokens),
                           (long long)s.multiprocessors * p.residentBlocks);
-  const int moves = p.groups < tokenGroups ? tokenGroups - p.groups : p.groups - tokenGroups;
-  for (p.slots = bandRowGroups + (moves > 1 ? moves : 1);; p.slots = bandRowGroups + 1) {
+  for (p.slots = slots;; p.slots = bandRowGroups + 1) {
     p.ringBytes = 4 * 16 * p.slots * p.columns;
     p.sharedBytes = p.ringBytes + 2 * p.weightBytes;
     if (p.residentBlocks * (p.sharedBytes + 1024) <= bandSharedBytes + 1024)
