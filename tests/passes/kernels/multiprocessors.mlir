@@ -11,7 +11,7 @@
 // FEW-LABEL:   step.program @sequence
 // FEW:           step.launch @recurrence{{.*}} {iterations = array<i64: 4>}
 // FEW-LABEL:   step.program @band
-// FEW:           step.launch @band_product{{.*}} {iterations = array<i64: 8>}
+// FEW:           step.launch @band_product{{.*}} {iterations = array<i64: 16>}
 // FEW:         kernel.func @recurrence{{.*}}multiprocessors = 4,{{.*}}cluster = 4
 // FEW:         kernel.func @band_product{{.*}}multiprocessors = 4,
 step.program @sequence {
