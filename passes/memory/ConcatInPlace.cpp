@@ -1,4 +1,5 @@
-// A concat that puts parts of a tensor back beside the rest of it lies in that tensor.
+// A concat that puts parts of a tensor back beside the rest of it lies in that tensor; so does one
+// of rows that kernels make of that tensor's rows in turn, as gradients in chunks of a head.
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/ShapeOps.h"
 #include "passes/memory/InPlace.h"
@@ -131,6 +132,21 @@ bool Placement::isOverwrittenLate(Value value, const Place &place, ConcatOp conc
   });
 }
 
+Value Placement::overwrittenPart(ConcatOp concat) const {
+  const Value first = concat.getInputs().front();
+  Operation *maker = first.getDefiningOp();
+  if (concat.getDim() != 0 || !maker || isViewOp(maker) || isa<LoadOp, ConcatOp>(maker))
+    return {};
+  for (Value operand : maker->getOperands()) {
+    auto slice = operand.getDefiningOp<SliceOp>();
+    if (slice && slice.getType() == first.getType() && slice.getX().getType() == concat.getType() &&
+        slice.getDim() == 0 && slice.getStart() == 0 &&
+        lastRead.lookup(slice.getX()) <= position.lookup(concat))
+      return operand;
+  }
+  return {};
+}
+
 bool Placement::lieInSource(ConcatOp concat) {
   // The largest part of what another op makes.
   Value shown, source;
@@ -143,6 +159,9 @@ bool Placement::lieInSource(ConcatOp concat) {
       source = tensor;
       index = i;
     }
+  // Or all are made, each of rows in its place.
+  if (!shown && !of(concat) && (shown = overwrittenPart(concat)))
+    source = shownBy(shown);
   const int64_t dim = concat.getDim();
   auto made = dyn_cast_if_present<OpResult>(source);
   if (!made || isa<LoadOp, ConcatOp, TransposeOp>(made.getOwner()) || isExchange(made.getOwner()) ||

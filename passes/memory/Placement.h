@@ -88,7 +88,8 @@ llvm::SmallVector<Place> partPlaces(graph::ConcatOp concat, const Place &whole);
 ///      write there and nobody still needs what lies there. Otherwise it has a buffer of its own
 ///      and is copied. A concat of parts of a tensor, and of others in place of the rest of it, as
 ///      rotations of some columns of heads leave, lies in that tensor where the rest is no longer
-///      read when it is written.
+///      read when it is written. So does a concat of rows that kernels make one after the other of
+///      all rows of a tensor.
 ///   3. From the first op to the last: what has no place yet overwrites an operand that dies there
 ///   (`InPlace`, a product's addend), or gets
 ///      a new buffer, laid out for the product that reads it as its scales. Reshapes and slices of
@@ -138,6 +139,9 @@ private:
   /// Has a concat lie in the tensor that its largest part shows, so that this part is not copied;
   /// says whether it does.
   bool lieInSource(graph::ConcatOp concat);
+  /// The rows of a tensor that the maker of a concat's first rows reads, where the concat may take
+  /// that tensor's place rows by rows: both are alike, and none of it is read afterwards.
+  mlir::Value overwrittenPart(graph::ConcatOp concat) const;
   struct Written;
   /// Adds where and when a part of a concat at `place`, which else is copied at `copied`, is
   /// written; false where it shows other elements of `source`.

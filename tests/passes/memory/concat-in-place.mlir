@@ -125,3 +125,60 @@ nano.program @wide(%x: tensor<8x64xf32>) -> tensor<8x8xf32> {
   %y = nano.matmul %c, %c {transpose_b} : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x8xf32>
   nano.return %y : tensor<8x8xf32>
 }
+
+// -----
+
+// Rows that a kernel makes of the rows of another tensor, which nobody reads afterwards, lie in their place: a chunk at a time.
+// CHECK-LABEL: step.program @chunks
+// CHECK-DAG:   %[[A:.*]] = step.buffer "exp" : memref<8x32xf32>
+// CHECK-DAG:   %[[TOP:.*]] = step.view %[[A]] : memref<8x32xf32> to memref<4x32xf32>
+// CHECK-DAG:   %[[REST:.*]] = step.view %[[A]] : memref<8x32xf32> to memref<4x32xf32, strided<[32, 1], offset: 128>>
+// CHECK:       step.task ins(%[[TOP]]{{.*}}) outs(%[[TOP]])
+// CHECK:       step.task ins(%[[REST]]{{.*}}) outs(%[[REST]])
+// CHECK:       step.matmul %[[A]], %[[A]]
+nano.program @chunks(%x: tensor<8x32xf32>, %w: tensor<32x32xf32>) -> tensor<8x8xf32> {
+  %a = nano.exp %x : tensor<8x32xf32>
+  %top = nano.slice %a dim 0 at 0 : tensor<8x32xf32> -> tensor<4x32xf32>
+  %p = nano.matmul %top, %w : (tensor<4x32xf32>, tensor<32x32xf32>) -> tensor<4x32xf32>
+  %c0 = nano.sub %top, %p : tensor<4x32xf32>
+  %rest = nano.slice %a dim 0 at 4 : tensor<8x32xf32> -> tensor<4x32xf32>
+  %q = nano.matmul %rest, %w : (tensor<4x32xf32>, tensor<32x32xf32>) -> tensor<4x32xf32>
+  %c1 = nano.sub %rest, %q : tensor<4x32xf32>
+  %c = nano.concat %c0, %c1 dim 0 : (tensor<4x32xf32>, tensor<4x32xf32>) -> tensor<8x32xf32>
+  %y = nano.matmul %c, %c {transpose_b} : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x8xf32>
+  nano.return %y : tensor<8x8xf32>
+}
+
+// -----
+
+// Not where later rows are made of earlier ones, or who makes them reads all rows.
+// CHECK-LABEL: step.program @earlier
+// CHECK-DAG:   step.buffer "exp" : memref<8x32xf32>
+// CHECK-DAG:   step.buffer "concat" : memref<8x32xf32>
+// CHECK-LABEL: step.program @all
+// CHECK-DAG:   step.buffer "exp" : memref<8x32xf32>
+// CHECK-DAG:   step.buffer "concat" : memref<8x32xf32>
+nano.program @earlier(%x: tensor<8x32xf32>) -> tensor<8x8xf32> {
+  %a = nano.exp %x : tensor<8x32xf32>
+  %top = nano.slice %a dim 0 at 0 : tensor<8x32xf32> -> tensor<4x32xf32>
+  %c0 = nano.neg %top : tensor<4x32xf32>
+  %rest = nano.slice %a dim 0 at 4 : tensor<8x32xf32> -> tensor<4x32xf32>
+  %c1 = nano.mul %rest, %top : tensor<4x32xf32>
+  %c = nano.concat %c0, %c1 dim 0 : (tensor<4x32xf32>, tensor<4x32xf32>) -> tensor<8x32xf32>
+  %y = nano.matmul %c, %c {transpose_b} : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x8xf32>
+  nano.return %y : tensor<8x8xf32>
+}
+nano.program @all(%x: tensor<8x32xf32>) -> tensor<8x8xf32> {
+  %a = nano.exp %x : tensor<8x32xf32>
+  %top = nano.slice %a dim 0 at 0 : tensor<8x32xf32> -> tensor<4x32xf32>
+  %s = nano.matmul %top, %a {transpose_b} : (tensor<4x32xf32>, tensor<8x32xf32>) -> tensor<4x8xf32>
+  %p = nano.matmul %s, %a : (tensor<4x8xf32>, tensor<8x32xf32>) -> tensor<4x32xf32>
+  %c0 = nano.sub %top, %p : tensor<4x32xf32>
+  %rest = nano.slice %a dim 0 at 4 : tensor<8x32xf32> -> tensor<4x32xf32>
+  %t = nano.matmul %rest, %a {transpose_b} : (tensor<4x32xf32>, tensor<8x32xf32>) -> tensor<4x8xf32>
+  %q = nano.matmul %t, %a : (tensor<4x8xf32>, tensor<8x32xf32>) -> tensor<4x32xf32>
+  %c1 = nano.sub %rest, %q : tensor<4x32xf32>
+  %c = nano.concat %c0, %c1 dim 0 : (tensor<4x32xf32>, tensor<4x32xf32>) -> tensor<8x32xf32>
+  %y = nano.matmul %c, %c {transpose_b} : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x8xf32>
+  nano.return %y : tensor<8x8xf32>
+}
