@@ -71,6 +71,34 @@ KeepLess::KeepLess(Block &block, const DenseSet<Operation *> &forward, DenseSet<
         if (held.contains(result) && !isBase(result))
           values.push_back(result);
   }
+  double moved = 0;
+  for (Value value : values)
+    moved += bytesFromParameters(value);
+  if (moved > 0)
+    secondsFromParameters = (machine.command() + machine.kernel(moved)) / moved;
+}
+
+double KeepLess::bytesFromParameters(Value value) const {
+  double read = 0;
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  SmallVector<Operation *> stack{value.getDefiningOp()};
+  while (!stack.empty()) {
+    Operation *op = stack.pop_back_val();
+    if (!isCheap(op) || isa<GatherOp>(op))
+      return 0;
+    for (Value operand : op->getOperands()) {
+      Operation *maker = operand.getDefiningOp();
+      if (!maker)
+        return 0;
+      if (isa<ConstantOp>(maker) || !seen.insert(maker).second)
+        continue;
+      if (isa<LoadOp>(maker))
+        read += double(bytesOf(operand));
+      else
+        stack.push_back(maker);
+    }
+  }
+  return read > 0 ? read + double(bytesOf(value)) : 0;
 }
 
 bool KeepLess::isBase(Value value) const {
@@ -166,6 +194,10 @@ double KeepLess::secondsOf(Operation *op) const {
 
 KeepLess::Making KeepLess::makingOf(Value value) const {
   Making making;
+  if (const double moved = bytesFromParameters(value); moved > 0) {
+    making.seconds = secondsFromParameters * moved;
+    return making;
+  }
   double moved = 0; // by element-wise kernels
   llvm::SmallPtrSet<Operation *, 16> seen;
   llvm::SmallDenseSet<Value> from;

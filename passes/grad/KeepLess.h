@@ -33,6 +33,9 @@ struct Remade {
 ///   price    of a value that is held: the predicted seconds of the ops that make it from what else
 ///            is held, those that are made again anyway not counted
 ///
+/// What parameters alone give, as weights in the compute type, is priced by the bytes of all such
+/// values: one launch makes many of them (nano-batch-launches).
+///
 /// Element-wise ops that end a product cost no bytes of their own, nor does it to write what its
 /// products read where the backward pass reads it too: that is made once for both.
 ///
@@ -86,6 +89,9 @@ private:
   bool isBase(mlir::Value value) const;
   /// Held, or made again once for all that reads it.
   bool isShared(mlir::Value value) const;
+  /// Bytes that an element-wise kernel moves to make `value` of parameters and other states alone;
+  /// 0 where more is needed.
+  double bytesFromParameters(mlir::Value value) const;
   bool isReadByBackwardProduct(mlir::Value value) const;
   bool endsProduct(mlir::Value value) const;
   Making makingOf(mlir::Value value) const;
@@ -105,6 +111,7 @@ private:
   /// The last product of the backward pass that reads the gradient which its first one reads: what
   /// is read so far has just been made.
   int64_t firstProducts = -1;
+  double secondsFromParameters = 0; ///< a byte that is moved to make values of parameters alone
   llvm::SmallVector<mlir::Value> values;            ///< held at first, in the order of the program
   llvm::DenseMap<mlir::Value, int64_t> lastForward; ///< the last forward op that reads a value
   llvm::DenseMap<mlir::Value, Range> backward;      ///< where the backward pass reads it
