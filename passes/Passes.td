@@ -361,7 +361,8 @@ def Bufferize : Pass<"nano-bufferize", "::mlir::ModuleOp"> {
     First it is decided where each tensor lies: in a buffer of its own, as a part of another's (slices, reshapes, pieces of a concat), or in a state that it updates in place.
     Then each op becomes the commands that fill those places, in the function's order: products become library calls, collectives commands, every other op that computes one
     task. Copies remain only where a tensor cannot lie where it is needed; a concat of parts of a tensor and of what takes the place of the rest, as rotated columns of heads, lies in
-    that tensor, where the rest is no longer read when it is written. Arguments and results become inputs of the module, which the programs of a step's
+    that tensor, where the rest is no longer read when it is written, and so does a concat of rows that kernels make one after the other of a tensor's rows, as gradients in chunks of a
+    head. Arguments and results become inputs of the module, which the programs of a step's
     micro-batches share.
 
     Errors: a function of several blocks or without one; an op that is no command: `nano.accumulate`, or one of another dialect; an input that two programs have with different types.
@@ -380,7 +381,8 @@ def PlanMemory : Pass<"nano-plan-memory", "::mlir::ModuleOp"> {
     ```
 
     What lives from step to step comes first; what lives from one token that is sampled to the next lies in the way of the programs that sample only. Programs run one after the other, so that their transient buffers overlay each other. Within a program, buffers
-    whose lifetimes do not meet may share bytes; a lifetime follows from the order that streams and events keep, not from the order of the text. Gradients of at least `least-shared` bytes that each step
+    whose lifetimes do not meet may share bytes; a lifetime follows from the order that streams and events keep, not from the order of the text. Of a buffer that commands of
+    the first stream write part by part, from its start on, the bytes of parts that are still to come are free for others. Gradients of at least `least-shared` bytes that each step
     writes anew, and that no program has to keep from its start to its end, take part in that: they live from the command that writes them to the end of that program, and in later ones up to
     the command that reads them last. Their offset is the same in all programs, and two share bytes where no program needs both at once; where that takes more than it saves, they lie with the other states. Every offset is a multiple of 256. The module gets a `step.arena`: its size, and its floor, the most bytes that are in use at one moment, below which no plan can be.
   }];

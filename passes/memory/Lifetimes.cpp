@@ -66,6 +66,18 @@ private:
   std::vector<std::vector<int64_t>> positions; ///< by stream
 };
 
+/// Notes how far an access of the command `at` reaches.
+void grow(std::vector<Growth> &growth, int64_t at, const Access &access) {
+  auto type = cast<MemRefType>(access.buffer.getType());
+  const int64_t end = elementRange(type).end * elementBytes(type.getElementType());
+  if (!growth.empty() && end <= growth.back().bytes)
+    return;
+  if (growth.empty() || growth.back().at < at)
+    growth.push_back({at, end});
+  else
+    growth.back().bytes = end;
+}
+
 } // namespace
 
 Lifetimes lifetimesOf(ProgramOp program, const KernelTable &kernels, ArrayRef<StepState> states) {
@@ -95,6 +107,7 @@ Lifetimes lifetimesOf(ProgramOp program, const KernelTable &kernels, ArrayRef<St
     int64_t first, last;
   };
   std::vector<llvm::SmallDenseMap<uint64_t, Use, 2>> uses(result.buffers.size()); // by stream
+  std::vector<std::vector<Growth>> growths(firstState);
   for (auto [i, command] : llvm::enumerate(result.commands)) {
     int64_t at = int64_t(i);
     for (const Access &access : accessesOf(command, kernels)) {
@@ -103,6 +116,8 @@ Lifetimes lifetimesOf(ProgramOp program, const KernelTable &kernels, ArrayRef<St
         continue;
       auto [use, isNew] = uses[index->second].try_emplace(command.getStream(), Use{at, at});
       use->second.last = at;
+      if (index->second < firstState)
+        grow(growths[index->second], at, access);
     }
   }
   for (auto [lifetime, byStream] : llvm::zip(result.buffers, uses)) {
@@ -116,6 +131,9 @@ Lifetimes lifetimesOf(ProgramOp program, const KernelTable &kernels, ArrayRef<St
       lifetime.end =
           std::max(lifetime.end, onlyMain ? use.last : order.lastBeside(use.last, stream));
     }
+    const size_t index = size_t(&lifetime - result.buffers.data());
+    if (onlyMain && index < firstState && growths[index].size() > 1)
+      lifetime.growth = std::move(growths[index]);
   }
   for (auto [i, use] : llvm::enumerate(stateUses)) {
     Lifetime &lifetime = result.buffers[firstState + i];

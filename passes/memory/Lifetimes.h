@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/step/Step.h"
+#include "passes/memory/Packing.h"
 #include "passes/memory/StepStates.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -18,6 +19,9 @@ struct Lifetime {
   graph::PlacedOpInterface buffer;
   int64_t begin = 0, end = -1;
   int64_t bytes = 0;
+  /// Where commands touch it from its start on, one part after the other, as many that put a tensor
+  /// together: how far they have come. Empty where the first command reaches its end.
+  std::vector<Growth> growth = {};
 };
 
 /// A program's commands and the lifetimes of its buffers, both in program order, then those of the
@@ -27,7 +31,8 @@ struct Lifetimes {
   std::vector<Lifetime> buffers;
 };
 
-/// Buffers that only stream 0 touches live from their first to their last access. Where another
+/// Buffers that only stream 0 touches live from their first to their last access, what lies behind
+/// all that was touched so far not yet. Where another
 /// stream touches a buffer, its life begins at the first command that may still run when its first
 /// access starts, and ends at the last command that may start before its last access has finished.
 /// So buffers whose lives do not meet are never in use at the same time, whatever the streams do.

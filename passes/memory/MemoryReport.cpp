@@ -13,10 +13,16 @@ using namespace nano::step;
 namespace nano::memory {
 
 std::vector<Item> packingItems(const Lifetimes &lifetimes) {
+  auto aligned = [](int64_t bytes) { return int64_t(llvm::alignTo(bytes, arenaAlignment)); };
   std::vector<Item> items;
-  for (const Lifetime &lifetime : lifetimes.buffers)
-    items.push_back(
-        {lifetime.begin, lifetime.end, int64_t(llvm::alignTo(lifetime.bytes, arenaAlignment))});
+  for (const Lifetime &lifetime : lifetimes.buffers) {
+    Item &item = items.emplace_back();
+    item.begin = lifetime.begin;
+    item.end = lifetime.end;
+    item.bytes = aligned(lifetime.bytes);
+    for (const Growth &growth : lifetime.growth)
+      item.growth.push_back({growth.at, aligned(growth.bytes)});
+  }
   return items;
 }
 
@@ -56,7 +62,8 @@ static ProgramMemory summarize(ProgramOp program, const KernelTable &kernels,
     Lifetime buffer = lifetime;
     if (const IntegerAttr offset = buffer.buffer.getOffsetAttr())
       ranges.emplace_back(offset.getInt(), offset.getInt() + item.bytes);
-    if (moment < item.begin || item.end < moment)
+    const int64_t bytes = item.bytesAt(moment);
+    if (bytes == 0)
       continue;
     auto transient = dyn_cast<BufferOp>(*buffer.buffer);
     std::string name = transient ? transient.getName().str() : "gradient",
@@ -64,7 +71,7 @@ static ProgramMemory summarize(ProgramOp program, const KernelTable &kernels,
     ProgramMemory::Holder &holder = holders[{name, line}];
     holder.name = name;
     holder.line = line;
-    holder.bytes += item.bytes;
+    holder.bytes += bytes;
     ++holder.count;
   }
   for (const auto &[key, holder] : holders)

@@ -20,6 +20,18 @@ constexpr int64_t attemptWork = 20'000;
 /// The search ends within this factor of the lower bound.
 constexpr double closeEnough = 1.002;
 
+/// Calls `takes` with each part of an item that is in use from a moment of its own on: where it
+/// begins and ends in the item, and that moment.
+template <typename Takes> void forEachPart(const Item &item, Takes takes) {
+  if (item.growth.empty())
+    return takes(int64_t{0}, item.bytes, item.begin);
+  int64_t bottom = 0;
+  for (const Growth &growth : item.growth) {
+    takes(bottom, growth.bytes, growth.at);
+    bottom = growth.bytes;
+  }
+}
+
 /// Places items in the given order.
 Packing place(const std::vector<Item> &items, const Order &order) {
   struct Placed {
@@ -27,6 +39,7 @@ Packing place(const std::vector<Item> &items, const Order &order) {
   };
   std::vector<Placed> placed; // by offset
   placed.reserve(items.size());
+  std::vector<std::pair<int64_t, int64_t>> taken;
   Packing packing;
   packing.offsets.assign(items.size(), 0);
   auto put = [&](uint32_t index, int64_t offset) {
@@ -35,11 +48,13 @@ Packing place(const std::vector<Item> &items, const Order &order) {
     packing.bytes = std::max(packing.bytes, offset + item.bytes);
     if (item.begin > item.end)
       return;
-    Placed self{offset, offset + item.bytes, item.begin, item.end};
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), self,
-                         [](const Placed &a, const Placed &b) { return a.offset < b.offset; }),
-        self);
+    forEachPart(item, [&](int64_t bottom, int64_t top, int64_t begin) {
+      const Placed self{offset + bottom, offset + top, begin, item.end};
+      placed.insert(
+          std::upper_bound(placed.begin(), placed.end(), self,
+                           [](const Placed &a, const Placed &b) { return a.offset < b.offset; }),
+          self);
+    });
   };
   for (uint32_t index = 0; index < items.size(); ++index)
     if (items[index].offset >= 0)
@@ -48,16 +63,23 @@ Packing place(const std::vector<Item> &items, const Order &order) {
     const Item &item = items[index];
     if (item.offset >= 0)
       continue;
+    // Where it cannot begin, by what is placed already: from behind `first` up to before `second`.
+    taken.clear();
+    forEachPart(item, [&](int64_t bottom, int64_t top, int64_t begin) {
+      for (const Placed &other : placed)
+        if (other.end >= begin && item.end >= other.begin)
+          taken.emplace_back(other.offset - top, other.top - bottom);
+    });
+    if (!item.growth.empty())
+      std::sort(taken.begin(), taken.end());
     int64_t best = -1, bestGap = std::numeric_limits<int64_t>::max(), free = 0;
-    for (const Placed &other : placed) {
-      if (other.end < item.begin || item.end < other.begin)
-        continue;
-      int64_t gap = other.offset - free;
-      if (gap >= item.bytes && gap < bestGap) {
+    for (const auto &[first, second] : taken) {
+      const int64_t gap = first - free;
+      if (gap >= 0 && gap < bestGap) {
         best = free;
         bestGap = gap;
       }
-      free = std::max(free, other.top);
+      free = std::max(free, second);
     }
     put(index, best >= 0 ? best : free);
   }
@@ -66,13 +88,25 @@ Packing place(const std::vector<Item> &items, const Order &order) {
 
 } // namespace
 
+int64_t Item::bytesAt(int64_t moment) const {
+  int64_t live = 0;
+  if (moment <= end)
+    forEachPart(*this, [&](int64_t bottom, int64_t top, int64_t from) {
+      if (from <= moment)
+        live += top - bottom;
+    });
+  return live;
+}
+
 int64_t liveBytes(const std::vector<Item> &items, int64_t *moment) {
   std::map<int64_t, int64_t> changes;
   for (const Item &item : items) {
     if (item.begin > item.end)
       continue;
-    changes[item.begin] += item.bytes;
-    changes[item.end + 1] -= item.bytes;
+    forEachPart(item, [&](int64_t bottom, int64_t top, int64_t begin) {
+      changes[begin] += top - bottom;
+      changes[item.end + 1] -= top - bottom;
+    });
   }
   int64_t live = 0, most = 0;
   for (auto [at, change] : changes) {

@@ -13,11 +13,22 @@ inline constexpr int64_t arenaAlignment = 256;
 /// scales.
 inline constexpr int64_t scalarAlignment = 16;
 
+/// From a moment on so many bytes of a range are in use, from its start.
+struct Growth {
+  int64_t at = 0, bytes = 0;
+};
+
 /// A range of bytes that is in use from one moment to another, both included; begin > end: never.
 struct Item {
   int64_t begin = 0, end = -1;
   int64_t bytes = 0;   ///< a multiple of the alignment
   int64_t offset = -1; ///< where it must lie; below 0: anywhere
+  /// How it grows, from `begin` up to `bytes`, where it is not all in use from the first moment on;
+  /// others may have the rest until then.
+  std::vector<Growth> growth = {};
+
+  /// Bytes that are in use at a moment.
+  int64_t bytesAt(int64_t moment) const;
 };
 
 /// Most bytes that are in use at one moment: no packing needs less. `moment` is the first such one,

@@ -385,12 +385,13 @@ void Placement::placeTargets(ArrayRef<FlatSymbolRefAttr> outputs) {
       if (Place place = of(reduce); place && lastRead.lookup(made) <= at)
         put(reduce.getX(), place, windows.lookup(reduce));
     } else if (isa<MatmulOp, ScaledMatmulOp>(op)) {
-      // A sum that products add to one after the other grows where the last one must put it.
+      // A sum that products add to one after the other grows where the last one puts it.
       const OpResult sum = op.getResult(0);
       const Value addend = addendOf(&op);
       const Place place = of(sum);
-      if (addend && place && allRoots[place.root].symbol && addend.getType() == sum.getType() &&
-          lastRead.lookup(addend) <= at && llvm::count(op.getOperands(), addend) == 1)
+      if (addend && place && (allRoots[place.root].symbol || allRoots[place.root].madeFor == sum) &&
+          addend.getType() == sum.getType() && lastRead.lookup(addend) <= at &&
+          llvm::count(op.getOperands(), addend) == 1)
         put(addend, place, windows.lookup(sum));
     } else if (auto fused = dyn_cast<FusedOp>(op);
                fused && nano::productOf(fused.getBody().front())) {

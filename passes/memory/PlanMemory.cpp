@@ -9,7 +9,8 @@
 // what lives from token to token; the programs run one after the other,
 // so their transient buffers overlay each other, and with them the large outputs of one program
 // alone, which the host reads when that ends. Within a program, buffers whose lifetimes do not
-// meet may share bytes (`Lifetimes`, `Packing`), and so may gradients that a step writes anew
+// meet may share bytes (`Lifetimes`, `Packing`); of one that is put together part by part, the
+// bytes of parts that are still to come are free. So may gradients that a step writes anew
 // (`StepStates`): activations lie in their bytes until the backward pass writes them. They have
 // one offset in all programs, for which the program that needs most memory is packed first; two
 // may share bytes as well, where no program needs both at once. Every offset is a multiple of 256.

@@ -18,12 +18,13 @@ void expectApart(const std::vector<Item> &items, const Packing &packing) {
   for (size_t i = 0; i < items.size(); ++i) {
     EXPECT_GE(packing.offsets[i], 0);
     EXPECT_LE(packing.offsets[i] + items[i].bytes, packing.bytes);
-    for (size_t j = 0; j < i; ++j) {
-      bool sameTime = items[i].begin <= items[j].end && items[j].begin <= items[i].end;
-      bool sameBytes = packing.offsets[i] < packing.offsets[j] + items[j].bytes &&
-                       packing.offsets[j] < packing.offsets[i] + items[i].bytes;
-      ASSERT_FALSE(sameTime && sameBytes) << i << " and " << j;
-    }
+    for (size_t j = 0; j < i; ++j)
+      for (int64_t moment = std::max(items[i].begin, items[j].begin);
+           moment <= std::min(items[i].end, items[j].end); ++moment) {
+        bool sameBytes = packing.offsets[i] < packing.offsets[j] + items[j].bytesAt(moment) &&
+                         packing.offsets[j] < packing.offsets[i] + items[i].bytesAt(moment);
+        ASSERT_FALSE(sameBytes) << i << " and " << j << " at " << moment;
+      }
   }
 }
 
@@ -60,6 +61,52 @@ TEST(Packing, givenOffsets) {
   expectApart(items, second);
   for (size_t i = 0; i < 100; i += 2)
     EXPECT_EQ(second.offsets[i], first.offsets[i]);
+}
+
+TEST(Packing, growing) {
+  const Item grows = {0, 9, 1024, -1, {{0, 256}, {4, 512}, {6, 1024}}};
+  EXPECT_EQ(grows.bytesAt(-1), 0);
+  EXPECT_EQ(grows.bytesAt(3), 256);
+  EXPECT_EQ(grows.bytesAt(4), 512);
+  EXPECT_EQ(grows.bytesAt(9), 1024);
+  EXPECT_EQ(grows.bytesAt(10), 0);
+  // Others lie where it will be, until then.
+  EXPECT_EQ(liveBytes({grows, {0, 3, 768}, {4, 5, 512}}), 1024);
+  EXPECT_EQ(pack({grows, {0, 3, 768}, {4, 5, 512}}).bytes, 1024);
+  EXPECT_EQ(pack({grows, {0, 4, 768}}).bytes, 1280);
+  EXPECT_EQ(pack({grows, {0, 9, 256}}).bytes, 1280);
+  // Chunks of which each is put together in parts that shrink, what dies with a part in the place
+  // of later ones.
+  std::vector<Item> items = {{0, 99, 4096}, {0, 99, 2560}};
+  for (int64_t chunk = 0; chunk < 4; ++chunk) {
+    const int64_t at = 20 * chunk;
+    items.push_back({at + 1,
+                     at + 9,
+                     16384,
+                     -1,
+                     {{at + 1, 6912}, {at + 3, 11264}, {at + 5, 14336}, {at + 7, 16384}}});
+    for (int64_t part = 0; const int64_t bytes : {13824, 8704, 6144, 4096}) {
+      items.push_back({at + part, at + part + 1, bytes});
+      part += 2;
+    }
+  }
+  const Packing chunks = pack(items);
+  expectApart(items, chunks);
+  EXPECT_EQ(chunks.bytes, 4096 + 2560 + 16384 + 4352);
+  for (uint32_t seed = 0; seed < 5; ++seed) {
+    std::mt19937 random(seed);
+    auto below = [&](int64_t bound) {
+      return std::uniform_int_distribution<int64_t>(0, bound - 1)(random);
+    };
+    items.clear();
+    for (int i = 0; i < 100; ++i) {
+      const int64_t begin = below(200);
+      Item &item = items.emplace_back(Item{begin, begin + 2 + below(40), 256 * (3 + below(40))});
+      if (i % 2 == 0)
+        item.growth = {{begin, 256}, {begin + 1, 512}, {item.end, item.bytes}};
+    }
+    expectApart(items, pack(items));
+  }
 }
 
 TEST(Packing, randomPrograms) {

@@ -221,3 +221,43 @@ module {
     step.all_reduce %o : memref<65536xf32>
   }
 }
+
+// -----
+
+// What is put together part by part holds no bytes of the parts that are still to come: a lies in the second one's, until that is written.
+// CHECK: step.arena 1024 floor 1024
+// CHECK-LABEL: step.program @parts
+// CHECK: step.buffer "a" {offset = 512 : i64}
+// CHECK: step.buffer "whole" {offset = 0 : i64}
+module {
+  step.program @parts {
+    %a = step.buffer "a" : memref<128xf32>
+    %whole = step.buffer "whole" : memref<256xf32>
+    %first = step.view %whole : memref<256xf32> to memref<128xf32>
+    %second = step.view %whole : memref<256xf32> to memref<128xf32, strided<[1], offset: 128>>
+    step.fill %a : memref<128xf32>
+    step.copy %a to %first : memref<128xf32>, memref<128xf32>
+    step.fill %second : memref<128xf32, strided<[1], offset: 128>>
+    step.all_reduce %whole : memref<256xf32>
+  }
+}
+
+// -----
+
+// Not where another stream has a part in it.
+// CHECK: step.arena 1536 floor 1536
+// CHECK-LABEL: step.program @others
+module {
+  step.program @others {
+    %a = step.buffer "a" : memref<128xf32>
+    %whole = step.buffer "whole" : memref<256xf32>
+    %first = step.view %whole : memref<256xf32> to memref<128xf32>
+    %second = step.view %whole : memref<256xf32> to memref<128xf32, strided<[1], offset: 128>>
+    step.fill %a : memref<128xf32>
+    step.copy %a to %first : memref<128xf32>, memref<128xf32>
+    step.fill %second : memref<128xf32, strided<[1], offset: 128>>
+    step.record 0
+    step.wait 0 {stream = 1 : i64}
+    step.all_reduce %whole {stream = 1 : i64} : memref<256xf32>
+  }
+}
