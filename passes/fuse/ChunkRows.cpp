@@ -25,7 +25,8 @@
 // parts a longer one has room then, and dw is read and written less often (`RowChunks`).
 //
 // With `further` a chain that is computed in chunks takes in the last MLP, forward and backward, so
-// that its tensors exist a chunk at a time too (`RowChain`), where no more bytes leave it then.
+// that its tensors exist a chunk at a time too (`RowChain`), where no more bytes leave it then; and
+// parts shrink, so that the logits of each lie where the gradients of later ones will.
 //
 // It runs before fusion, which then sees the ops of one chunk beside each other.
 #include "ir/graph/ArithmeticOps.h"
@@ -88,13 +89,18 @@ struct ChunkRows : public nano::impl::ChunkRowsBase<ChunkRows> {
     if (chains.empty())
       return;
     std::vector<RowChunks> chunks = maxBytes > 0 ? forcedChunks(chains) : plannedChunks(chains);
+    for (auto [chain, of] : llvm::zip(chains, chunks))
+      if (further && of.part < of.chunk)
+        of.parts = shrinking(chain, of);
     llvm::SetVector<Block *> changed;
     for (auto [chain, of] : llvm::zip(chains, chunks)) {
       if (report) {
         InFlightDiagnostic remark = emitDetail(chain.root);
         remark << "computed in " << chain.rows / of.chunk << " chunks of " << of.chunk << " rows";
-        if (of.part < of.chunk)
-          remark << ", in parts of " << of.part;
+        if (of.part < of.chunk) {
+          remark << ", in parts of ";
+          llvm::interleaveComma(of.parts.empty() ? ArrayRef(of.part) : of.parts, remark);
+        }
       }
       if (of.part == chain.rows)
         continue;
@@ -157,10 +163,15 @@ private:
            type.getDimSize(1) >= widening * tensorType(op->getOperand(0)).getDimSize(1);
   }
 
+  /// What lengths of chunks and parts are multiples of.
+  static int64_t stepOf(const RowChain &chain) {
+    return chain.rows % 128 == 0 ? 128 : chain.alignment();
+  }
+
   /// The largest divisor of the rows, a multiple of 128 where there is one, of which `fits` holds;
   /// else the smallest.
   static int64_t largestChunk(const RowChain &chain, llvm::function_ref<bool(int64_t)> fits) {
-    int64_t step = chain.rows % 128 == 0 ? 128 : chain.alignment();
+    const int64_t step = stepOf(chain);
     if (chain.rows % step != 0)
       return chain.rows;
     int64_t best = 0;
@@ -175,12 +186,45 @@ private:
   /// The smallest part of a chunk that is worth its commands; the chunk where none is, or where
   /// nothing of a part goes before the chunk does.
   static int64_t leastPart(const RowChain &chain, int64_t chunk, int64_t bytes) {
-    const int64_t step = chain.rows % 128 == 0 ? 128 : chain.alignment();
+    const int64_t step = stepOf(chain);
     for (int64_t count = bytes > 0 ? chunk / step : 1; count > 1; --count)
       if (chunk % count == 0 && chunk / count % step == 0 &&
           chunk / count * bytes >= leastPartBytes)
         return chunk / count;
     return chunk;
+  }
+
+  /// The lengths of a chunk's parts where what lives as long as they do may lie in what they make.
+  SmallVector<int64_t> shrinking(const RowChain &chain, const RowChunks &of) const {
+    const RowParts part(chain);
+    Holdings holdings(*chain.root->getBlock());
+    SmallVector<Operation *> ops(llvm::make_first_range(chain.ops));
+    const int64_t rowBytes = partBytes(chain, part, holdings, holdings.spanOf(ops));
+    return rowBytes > 0 ? shrinkingParts(of, stepOf(chain), rowBytes, handedBytes(chain, part))
+                        : SmallVector<int64_t>();
+  }
+
+  /// True for what a part makes, but for transposes that products make themselves.
+  bool isOfPart(const RowChain &chain, const RowParts &part, Value value) const {
+    return chain.isInner(value) && part.contains(value.getDefiningOp()) && !isTurned(value);
+  }
+
+  /// Bytes of a row that parts hand on to what is behind them.
+  int64_t handedBytes(const RowChain &chain, const RowParts &part) const {
+    int64_t bytes = 0;
+    for (auto &[op, form] : chain.ops)
+      for (Value result : op->getResults())
+        if (isOfPart(chain, part, result) && part.isHandedOn(result))
+          bytes += bytesOf(result) / chain.rows;
+    return bytes;
+  }
+
+  /// Bytes of a row that exist a part at a time.
+  int64_t partBytes(const RowChain &chain, const RowParts &part, const Holdings &holdings,
+                    const Holdings::Span &span) const {
+    const int64_t bytes =
+        holdings.most(span, [&](Value value) { return isOfPart(chain, part, value); });
+    return bytes / chain.rows - handedBytes(chain, part);
   }
 
   /// True for the transpose of 8-bit floats that products read otherwise: they turn them.
@@ -260,16 +304,8 @@ private:
         demand.heldBytes = holdings.most(span, [&](Value value) {
           return chain.isInner(value) && !isTurned(value);
         }) / chain.rows;
-        if (const RowParts part(chain); part.arePossible()) {
-          auto isOfPart = [&](Value value) {
-            return chain.isInner(value) && part.contains(value.getDefiningOp()) && !isTurned(value);
-          };
-          demand.partBytes = holdings.most(span, isOfPart) / chain.rows;
-          for (auto &[op, form] : chain.ops)
-            for (Value result : op->getResults())
-              if (isOfPart(result) && part.isHandedOn(result))
-                demand.partBytes -= bytesOf(result) / chain.rows;
-        }
+        if (const RowParts part(chain); part.arePossible())
+          demand.partBytes = partBytes(chain, part, holdings, span);
         int64_t whole = demand.rowBytes * chain.rows;
         peak = std::max(peak, demand.beside + std::min(demand.least, whole));
       }

@@ -16,7 +16,8 @@ def ChunkRows : Pass<"nano-chunk-rows", "::mlir::ModuleOp"> {
     computed for parts of a chunk, the products that read the gradient for the whole chunk, so that the weight's gradient is read and written less often.
 
     With `further` the chunks of a head begin with the last MLP's products, and with what acts on rows alone before these, and end with the products and
-    sums of its backward pass, where no more bytes leave the chunks then: tensors as wide as the MLP exist a chunk at a time.
+    sums of its backward pass, where no more bytes leave the chunks then: tensors as wide as the MLP exist a chunk at a time. Parts of a chunk shrink
+    then, so that the logits of each can lie where the gradients of later parts will, beside the bytes of the last one's logits (`nano-plan-memory`).
 
     Remarks: logits of a loss that are left whole because an op of their chain mixes rows; with `report` any such chain.
 

@@ -89,7 +89,9 @@ private:
       return cloneOps(start, rows.chunk, [](Operation *) { return true; }, mapping);
     auto isBefore = [&](Operation *op) { return !ofPart->contains(op) && !ofPart->isBehind(op); };
     cloneOps(start, rows.chunk, isBefore, mapping);
-    for (int64_t at = 0; at < rows.chunk; at += rows.part) {
+    const SmallVector<int64_t> sizes = rows.partsOfChunk();
+    int64_t at = 0;
+    for (const int64_t size : sizes) {
       slices.clear();
       IRMapping part;
       for (auto &[op, form] : chain.ops)
@@ -97,9 +99,10 @@ private:
           if (isBefore(op) && llvm::any_of(result.getUsers(),
                                            [&](Operation *user) { return ofPart->contains(user); }))
             part.map(result, form.isLocal ? mapping.lookup(result)
-                                          : slice(mapping.lookup(result), form.result, at,
-                                                  rows.part, op->getLoc()));
-      cloneOps(start + at, rows.part, [&](Operation *op) { return ofPart->contains(op); }, part);
+                                          : slice(mapping.lookup(result), form.result, at, size,
+                                                  op->getLoc()));
+      cloneOps(start + at, size, [&](Operation *op) { return ofPart->contains(op); }, part);
+      at += size;
     }
     for (auto &[op, form] : chain.ops)
       for (Value result : op->getResults())
@@ -107,7 +110,7 @@ private:
           mapping.map(result, ConcatOp::create(
                                   builder, op->getLoc(),
                                   RowChain::withRows(result.getType(), form.result, rows.chunk),
-                                  ArrayRef(parts[result]).take_back(rows.chunk / rows.part),
+                                  ArrayRef(parts[result]).take_back(sizes.size()),
                                   builder.getI64IntegerAttr(form.result.dim)));
     cloneOps(start, rows.chunk, [&](Operation *op) { return ofPart->isBehind(op); }, mapping);
   }
@@ -201,6 +204,34 @@ RowParts::RowParts(const RowChain &chain) {
 bool RowParts::isHandedOn(Value value) const {
   return ops.contains(value.getDefiningOp()) &&
          llvm::any_of(value.getUsers(), [&](Operation *user) { return behind.contains(user); });
+}
+
+SmallVector<int64_t> shrinkingParts(const RowChunks &rows, int64_t step, int64_t rowBytes,
+                                    int64_t handedBytes) {
+  const size_t count = size_t(rows.chunk / rows.part);
+  for (int64_t last = step; count > 1 && last < rows.part; last += step) {
+    // From the last one to the first.
+    SmallVector<int64_t> parts{last};
+    int64_t later = last;
+    auto longest = [&] { return (last * rowBytes + later * handedBytes) / rowBytes / step * step; };
+    while (parts.size() + 1 < count) {
+      parts.push_back(longest());
+      later += parts.back();
+    }
+    int64_t first = rows.chunk - later;
+    if (first <= 0 || first > longest())
+      continue;
+    // The first one reaches farthest: who places buffers by size leaves room for all then.
+    const int64_t reach = rows.chunk * handedBytes + last * rowBytes;
+    while (first * (handedBytes + rowBytes) < reach && parts.back() > step) {
+      first += step;
+      parts.back() -= step;
+    }
+    parts.push_back(first);
+    std::reverse(parts.begin(), parts.end());
+    return parts;
+  }
+  return {};
 }
 
 void splitRows(RowChain &chain, const RowChunks &rows) { Splitter(chain, rows).split(); }

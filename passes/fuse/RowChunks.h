@@ -11,9 +11,23 @@ namespace nano {
 /// products read that. The root and these ops are of a part, a divisor of the chunk; all others are
 /// of the chunk, and what they read of parts is concatenated. So the root's result exists a part at
 /// a time, while sums over rows are read and written once a chunk.
+///
+/// Parts may have lengths of their own, which shrink: what dies with a part can lie where later
+/// ones will put what the chunk reads, so that only the last one's takes bytes of its own.
 struct RowChunks {
   int64_t chunk = 0, part = 0;
+  llvm::SmallVector<int64_t> parts = {}; ///< in order; none where each has `part` rows
+
+  llvm::SmallVector<int64_t> partsOfChunk() const {
+    return parts.empty() ? llvm::SmallVector<int64_t>(chunk / part, part) : parts;
+  }
 };
+
+/// As many parts as `part` gives, all but the last as long as their bytes have room in those of the
+/// last one and of what later parts hand on: `rowBytes` of a part's row die with it, `handedBytes`
+/// are handed on. Multiples of `step`, a divisor of the chunk; none where equal ones take no more.
+llvm::SmallVector<int64_t> shrinkingParts(const RowChunks &rows, int64_t step, int64_t rowBytes,
+                                          int64_t handedBytes);
 
 /// Which ops of a chain are of a part.
 class RowParts {

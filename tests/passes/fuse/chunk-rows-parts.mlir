@@ -1,5 +1,6 @@
 // RUN: nano-opt %s "-nano-chunk-rows=report=true turns=true" -verify-diagnostics | FileCheck %s
 // RUN: nano-opt %s "-nano-chunk-rows=max-bytes=268435456 parts=4" | FileCheck %s --check-prefix=FORCED
+// RUN: nano-opt %s "-nano-chunk-rows=max-bytes=805306368 parts=4 turns=true further=true" | FileCheck %s --check-prefix=SHRINK
 
 // The head in FP8: a row's logits in bf16 have 96 KiB, their gradient 48. In the bytes that chunks of 4,096 rows would hold, chunks of
 // 8,192 have their logits in parts: the weight's gradient is read and written half as often. Parts of the gradient are concatenated
@@ -24,6 +25,15 @@
 // FORCED-LABEL: nano.program @head
 // FORCED:       nano.scaled_matmul {{.*}} -> tensor<256x49152xbf16>
 // FORCED:       nano.concat {{.*}} -> tensor<1024x49152xf8E5M2>
+// Logits of two bytes, gradients of one: with parts that shrink the logits of each lie where the gradients of later ones will, and in
+// the bytes of the last one's logits; those of 512 rows instead of 1,024 are held beside the gradient.
+// SHRINK-LABEL: nano.program @head
+// SHRINK:       nano.slice %arg0 dim 0 at 0 : {{.*}} -> tensor<1792x768xf8E4M3FN>
+// SHRINK:       nano.scaled_matmul {{.*}} -> tensor<1792x49152xbf16>
+// SHRINK:       nano.slice %arg0 dim 0 at 1792 : {{.*}} -> tensor<1024x768xf8E4M3FN>
+// SHRINK:       nano.slice %arg0 dim 0 at 2816 : {{.*}} -> tensor<768x768xf8E4M3FN>
+// SHRINK:       nano.slice %arg0 dim 0 at 3584 : {{.*}} -> tensor<512x768xf8E4M3FN>
+// SHRINK:       nano.concat {{.*}} dim 0 : {{.*}} -> tensor<4096x49152xf8E5M2>
 nano.program @head(%x: tensor<49152x768xf8E4M3FN>, %w: tensor<49152x768xf8E4M3FN>, %wt: tensor<768x49152xf8E4M3FN>, %s: tensor<f32>, %t: tensor<49152xi32>, %xt: tensor<768x49152xf8E4M3FN>)
     -> (tensor<49152xf32>, tensor<49152x768xbf16>, tensor<49152x768xf32>) {
   // expected-remark@+1 {{computed in 6 chunks of 8192 rows, in parts of 2048}}
