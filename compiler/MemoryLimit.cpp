@@ -22,6 +22,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 
 using namespace mlir;
@@ -104,6 +105,12 @@ private:
   int64_t spareIn(size_t stage, const MemoryChoice &choice) const;
   /// Looks for the least that must be saved with so many tokens in a micro-batch.
   void searchSaving(int64_t microBatch);
+  bool isSaving(const Trial &trial, int64_t microBatch) const {
+    return trial.world == world && trial.choice.microBatch == microBatch &&
+           trial.choice.spendBytes == 0;
+  }
+  /// What to save to look on both sides of the trial that holds least.
+  SmallVector<int64_t> nearLeast(int64_t microBatch) const;
   /// Looks whether what is left below the limit makes a step faster.
   void searchSpending(int64_t microBatch);
   [[noreturn]] void refuse() const;
@@ -267,33 +274,54 @@ void Search::searchSaving(int64_t microBatch) {
   } else {
     high = need;
   }
-  constexpr int rounds = 3;
-  for (int round = 0; round < rounds; ++round) {
+  constexpr int rounds = 3, roundsUntilOneFits = 6;
+  for (int round = 0; round < (high == 0 ? roundsUntilOneFits : rounds); ++round) {
     const int64_t missing = find({microBatch, low})->arena() - request.limit;
-    int64_t next = 0, other = 0;
-    if (high == 0) {
-      next = low + std::max<int64_t>(missing, request.limit / 64);
-      other = next + (next - low);
+    SmallVector<int64_t> saved;
+    if (high == 0 && round == 0) {
+      const int64_t more = std::max<int64_t>(missing, request.limit / 64);
+      saved = {low + more, low + 2 * more};
+    } else if (high == 0) {
+      saved = nearLeast(microBatch);
     } else {
       if (high - low < request.limit / 128)
         return;
       // Where a line from one to the other meets the limit, and a little more.
       const int64_t spare = request.limit - find({microBatch, high})->arena();
       const double share = double(missing) / double(std::max<int64_t>(1, missing + spare));
-      next = low + std::clamp<int64_t>(int64_t(share * double(high - low)), (high - low) / 16,
-                                       (high - low) * 7 / 8);
-      other = next + (high - next) / 8;
+      const int64_t next = low + std::clamp<int64_t>(int64_t(share * double(high - low)),
+                                                     (high - low) / 16, (high - low) * 7 / 8);
+      saved = {next, next + (high - next) / 8};
     }
-    evaluate({{microBatch, next}, {microBatch, other}}, world);
-    for (int64_t tried : {other, next}) {
-      const Trial *trial = find({microBatch, tried});
-      if (fits(*trial))
-        high = high == 0 ? tried : std::min(high, tried);
-    }
-    for (int64_t tried : {next, other})
-      if (!fits(*find({microBatch, tried})) && (high == 0 || tried < high))
-        low = std::max(low, tried);
+    SmallVector<MemoryChoice> choices;
+    for (int64_t each : saved)
+      choices.push_back({microBatch, each});
+    evaluate(choices, world);
+    for (const MemoryChoice &choice : choices)
+      if (fits(*find(choice)))
+        high = high == 0 ? choice.saveBytes : std::min(high, choice.saveBytes);
+    low = 0;
+    for (const Trial &trial : trials)
+      if (isSaving(trial, microBatch) && !fits(trial) &&
+          (high == 0 || trial.choice.saveBytes < high))
+        low = std::max(low, trial.choice.saveBytes);
   }
+}
+
+SmallVector<int64_t> Search::nearLeast(int64_t microBatch) const {
+  std::map<int64_t, int64_t> arenas; // by what was to be saved
+  for (const Trial &trial : trials)
+    if (isSaving(trial, microBatch))
+      arenas[trial.choice.saveBytes] = trial.arena();
+  const auto least = std::min_element(arenas.begin(), arenas.end(),
+                                      [](auto &a, auto &b) { return a.second < b.second; });
+  SmallVector<int64_t> found;
+  auto between = [&](auto a, auto b) { found.push_back(std::midpoint(a->first, b->first)); };
+  if (auto next = std::next(least); next != arenas.end())
+    between(least, next);
+  for (auto at = least; at != arenas.begin() && found.size() < 3; --at)
+    between(std::prev(at), at);
+  return found;
 }
 
 void Search::searchSpending(int64_t microBatch) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace nano::memory {
 namespace {
@@ -120,7 +121,9 @@ int64_t liveBytes(const std::vector<Item> &items, int64_t *moment) {
   return most;
 }
 
-Packing pack(const std::vector<Item> &items, int64_t enough) {
+namespace {
+
+Packing packAs(const std::vector<Item> &items, int64_t enough) {
   int64_t floor = std::max(liveBytes(items), enough);
   int64_t largest = 0;
   for (const Item &item : items)
@@ -183,6 +186,21 @@ Packing pack(const std::vector<Item> &items, int64_t enough) {
     std::swap(order[random(order.size())], order[random(order.size())]);
     attempt(order);
   }
+  return best;
+}
+
+} // namespace
+
+Packing pack(const std::vector<Item> &items, int64_t enough) {
+  Packing best = packAs(items, enough);
+  // To leave others the bytes that it does not need yet may be of no use to what grows.
+  std::vector<Item> whole = items;
+  bool grows = false;
+  for (Item &item : whole)
+    grows |= !std::exchange(item.growth, {}).empty();
+  if (grows && best.bytes > std::max(liveBytes(items), enough))
+    if (Packing other = packAs(whole, enough); other.bytes < best.bytes)
+      return other;
   return best;
 }
 
