@@ -256,7 +256,7 @@ class MaxMemory(RunTest):
             (
                 "2.5MB",
                 r"--max-memory: 2\.5 MB is too little for gpt_tiny on 1 rank: at least [0-9.]+ MB .* "
-                r"from step to step, and \w+ holds [0-9.]+ MB at .*; allow more, or give",
+                r"from step to step, and \w+ holds [0-9.]+ [kM]B at .*; allow more, or give",
             ),
         ):
             with self.subTest(limit):
