@@ -24,6 +24,10 @@
 // are computed a part at a time, dx and dw of all parts at once. In the bytes of a chunk without
 // parts a longer one has room then, and dw is read and written less often (`RowChunks`).
 //
+// Where the losses of all rows meet in what is no sum before there is a gradient, as those of whole
+// sequences do, there are two chains, of the losses and of the gradient, which makes the logits
+// again (`RowHalves`), unless the chain fits whole.
+//
 // With `further` a chain that is computed in chunks takes in the last MLP, forward and backward, so
 // that its tensors exist a chunk at a time too (`RowChain`), where no more bytes leave it then; and
 // parts shrink, so that the logits of each lie where the gradients of later ones will.
@@ -43,6 +47,7 @@
 #include "passes/fuse/BlockOrder.h"
 #include "passes/fuse/Holdings.h"
 #include "passes/fuse/RowChunks.h"
+#include "passes/fuse/RowHalves.h"
 
 namespace nano {
 #define GEN_PASS_DEF_CHUNKROWS
@@ -83,17 +88,26 @@ struct ChunkRows : public nano::impl::ChunkRowsBase<ChunkRows> {
       return signalPassFailure();
     }
     std::vector<RowChain> chains;
+    std::vector<Cut> cuts;
     for (auto function : getOperation().getOps<ProgramOp>())
       if (!function.isExternal())
-        collect(function, chains);
+        collect(function, chains, cuts);
     if (chains.empty())
       return;
     std::vector<RowChunks> chunks = maxBytes > 0 ? forcedChunks(chains) : plannedChunks(chains);
+    // What need not be cut is one again.
+    llvm::erase_if(cuts, [&](Cut &cut) {
+      auto isWhole = [&](size_t i) { return chunks[i].part == chains[i].rows; };
+      if (!isWhole(cut.first) || !isWhole(cut.first + 1))
+        return false;
+      cut.halves.join();
+      return true;
+    });
     for (auto [chain, of] : llvm::zip(chains, chunks))
       if (further && of.part < of.chunk)
         of.parts = shrinking(chain, of);
     llvm::SetVector<Block *> changed;
-    for (auto [chain, of] : llvm::zip(chains, chunks)) {
+    for (auto [index, chain, of] : llvm::enumerate(chains, chunks)) {
       if (report) {
         InFlightDiagnostic remark = emitDetail(chain.root);
         remark << "computed in " << chain.rows / of.chunk << " chunks of " << of.chunk << " rows";
@@ -105,11 +119,15 @@ struct ChunkRows : public nano::impl::ChunkRowsBase<ChunkRows> {
       if (of.part == chain.rows)
         continue;
       changed.insert(chain.root->getBlock());
+      Operation *before = nullptr;
+      for (const Cut &cut : cuts)
+        if (index == cut.first + 1)
+          before = cut.halves.nextProduct(chain);
       if (RowChain reaching(chain.root);
           further && reaching.collectFurther() && bytesLeaving(reaching) <= bytesLeaving(chain))
         splitRows(reaching, of);
       else
-        splitRows(chain, of);
+        splitRows(chain, of, before);
     }
     for (Block *block : changed) {
       llvm::DenseMap<Operation *, int64_t> key;
@@ -121,8 +139,14 @@ struct ChunkRows : public nano::impl::ChunkRowsBase<ChunkRows> {
   }
 
 private:
+  /// Chains number `first` and the one behind it are halves of one.
+  struct Cut {
+    size_t first;
+    RowHalves halves;
+  };
+
   /// Finds the function's chains; a product that belongs to one does not start another.
-  void collect(ProgramOp function, std::vector<RowChain> &chains) {
+  void collect(ProgramOp function, std::vector<RowChain> &chains, std::vector<Cut> &cuts) {
     size_t first = chains.size();
     for (Operation &op : function.getBody().front()) {
       if (!isRoot(&op) || llvm::any_of(ArrayRef(chains).drop_front(first),
@@ -136,6 +160,8 @@ private:
         });
         if (!overlaps)
           chains.push_back(std::move(chain));
+      } else if (isLarge(&op) && cut(chain, chains, cuts)) {
+        continue;
       } else if (isLarge(&op) && (report || chain.isLogits())) {
         InFlightDiagnostic remark = chain.isLogits() ? op.emitRemark() : emitDetail(&op);
         remark << "left whole: " << chain.obstacle->getName() << " mixes rows of a tensor of "
@@ -143,6 +169,25 @@ private:
         remark.attachNote(chain.obstacle->getLoc()) << "which is this op";
       }
     }
+  }
+
+  /// Makes two chains of logits whose losses are mixed before there is a gradient; false where that
+  /// is no help.
+  static bool cut(const RowChain &chain, std::vector<RowChain> &chains, std::vector<Cut> &cuts) {
+    if (!chain.isLogits())
+      return false;
+    std::optional<RowHalves> halves = RowHalves::cut(chain);
+    if (!halves)
+      return false;
+    RowChain first(chain.root), second(halves->secondRoot());
+    if (!first.collect() || !second.collect()) {
+      halves->join();
+      return false;
+    }
+    cuts.push_back({chains.size(), std::move(*halves)});
+    chains.push_back(std::move(first));
+    chains.push_back(std::move(second));
+    return true;
   }
 
   bool isLarge(Operation *op) {

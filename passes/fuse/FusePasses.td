@@ -15,6 +15,9 @@ def ChunkRows : Pass<"nano-chunk-rows", "::mlir::ModuleOp"> {
     Where the logits take more bytes than their gradient in 8 bits, chunks are longer in the same bytes: the logits, their loss and their gradient are
     computed for parts of a chunk, the products that read the gradient for the whole chunk, so that the weight's gradient is read and written less often.
 
+    Where the losses of all rows meet in what is no sum before there is a gradient, as those of a sequence's tokens in DPO, a head that does not fit whole is computed in two
+    rounds of chunks: first the losses, then, from the logits made again, their gradient.
+
     With `further` the chunks of a head begin with the last MLP's products, and with what acts on rows alone before these, and end with the products and
     sums of its backward pass, where no more bytes leave the chunks then: tensors as wide as the MLP exist a chunk at a time. Parts of a chunk shrink
     then, so that the logits of each can lie where the gradients of later parts will, beside the bytes of the last one's logits (`nano-plan-memory`).

@@ -20,8 +20,8 @@ namespace {
 /// Writes a chain out chunk by chunk.
 class Splitter {
 public:
-  Splitter(RowChain &chain, const RowChunks &rows)
-      : chain(chain), rows(rows), builder(chain.ops.back().first) {
+  Splitter(RowChain &chain, const RowChunks &rows, Operation *before)
+      : chain(chain), rows(rows), builder(before) {
     if (rows.part < rows.chunk)
       ofPart.emplace(chain);
   }
@@ -234,6 +234,8 @@ SmallVector<int64_t> shrinkingParts(const RowChunks &rows, int64_t step, int64_t
   return {};
 }
 
-void splitRows(RowChain &chain, const RowChunks &rows) { Splitter(chain, rows).split(); }
+void splitRows(RowChain &chain, const RowChunks &rows, Operation *before) {
+  Splitter(chain, rows, before ? before : chain.ops.back().first).split();
+}
 
 } // namespace nano

@@ -47,8 +47,8 @@ private:
   bool possible = true;
 };
 
-/// Replaces the chain by its chunks, where its last op stood; what reads its results from before
-/// has to be moved behind them.
-void splitRows(RowChain &chain, const RowChunks &rows);
+/// Replaces the chain by its chunks, where its last op stood or before a later op; what reads its
+/// results from before has to be moved behind them.
+void splitRows(RowChain &chain, const RowChunks &rows, mlir::Operation *before = nullptr);
 
 } // namespace nano
