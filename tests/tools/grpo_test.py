@@ -13,11 +13,12 @@ import tempfile
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-TOOL = os.path.join(ROOT, "tools", "nano-grpo")
 GOOD = {"prompt": [9, 1], "completion": [2, 3], "reward": 1.0, "group": 0}
 
 
-class GrpoTest(unittest.TestCase):
+class ToolTest(unittest.TestCase):
+    """Of a tool that makes columns of lines of JSON."""
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -27,7 +28,7 @@ class GrpoTest(unittest.TestCase):
     def run_tool(self, lines, *options):
         with open(self.lines, "w", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in lines)
-        words = [sys.executable, TOOL, self.lines, "--out", self.out, *options]
+        words = [sys.executable, self.TOOL, self.lines, "--out", self.out, *options]
         return subprocess.run(words, capture_output=True, encoding="utf-8", timeout=60)
 
     def column(self, name, code):
@@ -37,6 +38,16 @@ class GrpoTest(unittest.TestCase):
         begin = 10 + data[8] + 256 * data[9]
         self.assertEqual(begin % 64, 0)
         return array.array(code, data[begin:]).tolist()
+
+    def assert_refused(self, done, message):
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertIn(message, done.stderr)
+        self.assertTrue(done.stderr.startswith(os.path.basename(self.TOOL) + ": "))
+        self.assertFalse(os.path.exists(self.out))
+
+
+class GrpoTest(ToolTest):
+    TOOL = os.path.join(ROOT, "tools", "nano-grpo")
 
     def test_columns(self):
         """Two completions of one prompt with rewards 1 and 3 are one deviation from the mean."""
@@ -73,12 +84,8 @@ class GrpoTest(unittest.TestCase):
             ([change(completion=[1 << 40])], "r.jsonl:1: prompt and completion must be lists"),
         ):
             with self.subTest(message=message):
-                done = self.run_tool(lines)
-                self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
-                self.assertIn(message, done.stderr)
-                self.assertTrue(done.stderr.startswith("nano-grpo: "))
-                self.assertFalse(os.path.exists(self.out))
-        done = subprocess.run([sys.executable, TOOL, self.folder + "/no", "--out", self.out],
+                self.assert_refused(self.run_tool(lines), message)
+        done = subprocess.run([sys.executable, self.TOOL, self.folder + "/no", "--out", self.out],
                               capture_output=True, encoding="utf-8", timeout=60)  # fmt: skip
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
 
