@@ -263,6 +263,7 @@ template <class S> struct ClassSort {
                        ofThread = scatterSortTokens(S::tokens), ofWarp = 32 * ofThread,
                        ofRound = threads * ofThread, rounds = divideUp(S::tokens, ofRound);
   static constexpr int turns = 4; ///< of a warp whose rows are loaded at once
+  static constexpr int pairs = scatterClassPairs(S::tokens, S::rows); ///< of neighbouring rows
   static_assert(warps == 32 && rows <= threads && ofWarp <= 1 << 16);
 
   const TokenView ids;
@@ -271,7 +272,7 @@ template <class S> struct ClassSort {
   uint16_t *const mine = dynamicShared<uint16_t>() + warp * ofWarp; ///< tokens of this warp
   uint16_t *const counts = dynamicShared<uint16_t>(memory.counts);  ///< by warp and row
   int *const starts = dynamicShared<int>(memory.starts);            ///< by row
-  int *const totals = dynamicShared<int>(memory.totals);            ///< by warp
+  int *const totals = dynamicShared<int>(memory.totals);            ///< two numbers by warp
   int begin = 0;         ///< the first token of this warp in a round
   int found = 0;         ///< how many of them are of the class
   int below = 0;         ///< tokens of this thread that are of a class before
@@ -337,7 +338,7 @@ template <class S> struct ClassSort {
         const bool is = row >= 0;
         const uint32_t same = lanesWith<bitsOf(rows)>(row, ballot(is));
         const int rank = bitCount(same & ((1u << lane) - 1));
-        uint16_t *const counted = &counts[warp * rows + row];
+        uint16_t *const counted = &counts[2 * warp * pairs + row];
         const int earlier = is ? *counted : 0;
         if (is)
           visit(first + 32 * j + lane, row, earlier + rank);
@@ -348,81 +349,86 @@ template <class S> struct ClassSort {
       }
     }
   }
-  /// Of counts by warp those of the warps before; what they come to.
-  NANO_DEVICE int countsBefore(int row) {
-    int sum = 0;
+  /// Of counts by warp of two rows those of the warps before; what they come to.
+  NANO_DEVICE void countsBefore(int pair, int &first, int &second) {
+    uint32_t *const both = reinterpret_cast<uint32_t *>(counts) + pair;
+    uint32_t sum = 0, last = 0; // in halves: of fewer tokens than a round has
 #pragma unroll 8
     for (int w = 0; w < warps; ++w) {
-      const int here = counts[w * rows + row];
-      counts[w * rows + row] = uint16_t(sum);
-      sum += here;
+      sum += last;
+      last = both[w * pairs];
+      both[w * pairs] = sum;
     }
-    return sum;
+    first = int(sum & 0xffff) + int(last & 0xffff);
+    second = int(sum >> 16) + int(last >> 16);
   }
   NANO_DEVICE void clear() {
-    for (int i = lane; i < rows; i += 32)
-      counts[warp * rows + i] = 0;
+    for (int i = lane; i < pairs; i += 32)
+      reinterpret_cast<uint32_t *>(counts)[warp * pairs + i] = 0;
     syncWarp();
   }
-  /// What all threads' values come to, and those of the threads before.
-  NANO_DEVICE int before(int value, int &all) {
+  /// What the values of the threads before come to, and what all threads' others do. Once.
+  NANO_DEVICE int before(int value, int other) {
     int upTo = value;
 #pragma unroll
     for (int distance = 1; distance < 32; distance *= 2) {
-      const int other = shuffleUp(upTo, distance);
-      upTo += lane >= distance ? other : 0;
+      const int lower = shuffleUp(upTo, distance);
+      upTo += lane >= distance ? lower : 0;
     }
-    if (lane == 31)
+    const int others = warpSum(other);
+    if (lane == 31) {
       totals[warp] = upTo;
+      totals[warps + warp] = others;
+    }
     syncThreads();
-    const int of = totals[lane];
-    all = warpSum(of);
-    const int result = upTo - value + warpSum(lane < warp ? of : 0);
+    return upTo - value + warpSum((lane < warp ? totals[lane] : 0) + totals[warps + lane]);
+  }
+
+  /// Counts the class's tokens of a round; a thread's two rows have as many.
+  NANO_DEVICE void countRound(int round, int &first, int &second) {
+    clear();
+    find(round);
+    count([](int, int, int) {});
     syncThreads();
-    return result;
+    if (thread < pairs)
+      countsBefore(thread, first, second);
+    syncThreads();
   }
 
   NANO_DEVICE void sort(int *scratch) {
-    int count = 0; // of this thread's row
+    int first = 0, second = 0; // of this thread's rows in a round
+    int firsts = 0, seconds = 0;
     for (int round = 0; round < rounds; ++round) {
-      clear();
-      find(round);
-      this->count([](int, int, int) {});
-      syncThreads();
-      if (thread < rows)
-        count += countsBefore(thread);
-      syncThreads();
+      countRound(round, first, second);
+      firsts += first;
+      seconds += second;
     }
-    int all, start;
-    before(below, start);
-    start += before(count, all);
-    if (thread < rows) {
-      starts[thread] = start;
-      scratch[2 * S::tokens + own * rows + thread] = start;
-    }
+    const int start = before(firsts + seconds, below);
+    const int row = 2 * thread;
+    auto begins = [&](int r, int at) {
+      starts[r] = at;
+      scratch[2 * S::tokens + own * rows + r] = at;
+    };
+    if (row < rows)
+      begins(row, start);
+    if (row + 1 < rows)
+      begins(row + 1, start + firsts);
     syncThreads();
     for (int round = 0; round < rounds; ++round) {
-      if (rounds > 1) {
-        clear();
-        find(round);
-        this->count([](int, int, int) {});
-        syncThreads();
-        if (thread < rows)
-          countsBefore(thread);
-        syncThreads();
-      }
-      this->count([&](int i, int row, int rank) {
+      if (rounds > 1)
+        countRound(round, first, second);
+      count([&](int i, int row, int rank) {
         const int at = starts[row] + rank;
         scratch[at] = begin + mine[i];
         scratch[S::tokens + at] = own * rows + row;
       });
       if (rounds == 1)
         continue;
-      // The last warp's counts are now those of all.
       syncThreads();
-      if (thread < rows)
-        starts[thread] += counts[(warps - 1) * rows + thread];
-      syncThreads();
+      if (row < rows)
+        starts[row] += first;
+      if (row + 1 < rows)
+        starts[row + 1] += second;
     }
   }
 };

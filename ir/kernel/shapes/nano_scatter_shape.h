@@ -61,6 +61,10 @@ NANO_BOTH constexpr int scatterClasses(long long tokens, long long rows) {
 NANO_BOTH constexpr int scatterClassRows(long long tokens, long long rows) {
   return int(divideUp(rows, scatterClasses(tokens, rows)));
 }
+/// Pairs of a class's rows, whose counters are two halves of a word.
+NANO_BOTH constexpr int scatterClassPairs(long long tokens, long long rows) {
+  return int(divideUp(scatterClassRows(tokens, rows), 2));
+}
 /// What is sorted by: the rows of a class are side by side, in order.
 NANO_BOTH constexpr int scatterPlaceOf(int row, long long tokens, long long rows) {
   const int classes = scatterClasses(tokens, rows);
@@ -87,9 +91,9 @@ struct ScatterSortMemory {
 NANO_BOTH constexpr ScatterSortMemory scatterSortMemory(const ScatterShape &s) {
   ScatterSortMemory m{};
   m.counts = 2 * scatterSortThreads * scatterSortTokens(s.tokens);
-  m.starts = m.counts + int(divideUp(2 * 32 * scatterClassRows(s.tokens, s.rows), 16)) * 16;
+  m.starts = m.counts + int(divideUp(4 * 32 * scatterClassPairs(s.tokens, s.rows), 16)) * 16;
   m.totals = m.starts + 4 * scatterSortThreads;
-  m.bytes = m.totals + 4 * 32;
+  m.bytes = m.totals + 2 * 4 * 32;
   return m;
 }
 

@@ -167,6 +167,12 @@ TEST(ScatterTemplate, TokensOfSeveralRounds) {
   check({.tokens = tokens, .rows = 8, .columns = 8, .sums = false}, any, random);
 }
 
+/// All tokens of a round, more than a counter of 16 bits has numbers for.
+TEST(ScatterTemplate, OneIdOfSeveralRounds) {
+  std::mt19937_64 random(9);
+  check({.tokens = 65600, .rows = 1, .columns = 8, .sums = false}, [] { return 0; }, random);
+}
+
 TEST(ScatterTemplate, OneIdOnly) {
   std::mt19937_64 random(2);
   check({333, 40, 24, false}, [] { return 17; }, random);
