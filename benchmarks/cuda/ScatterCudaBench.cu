@@ -26,7 +26,8 @@ __global__ void __launch_bounds__(nano::scatterSortThreads)
 }
 template <class S>
 __global__ void __launch_bounds__(nano::scatterSumThreads,
-                                  nano::scatterSumBlocks(sizeof(typename S::Element)))
+                                  nano::scatterSumBlocks(sizeof(typename S::Element),
+                                                         sizeof(typename S::Result)))
     sumKernel(const typename S::Element *x, const int *scratch, typename S::Result *y) {
   nano::ScatterOperands<S> operands;
   operands.x = {x, S::columns};

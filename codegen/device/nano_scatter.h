@@ -64,20 +64,23 @@ NANO_BOTH constexpr int bitsOf(int count) {
 }
 
 /// Eight columns of one of `lanes` lanes that share a slice of a row: as many `together` as are 16
-/// bytes of x, so that what the lanes read at a time is whole sectors; or one by one.
+/// bytes of the wider of x and y, so that what the lanes read or write at a time is whole sectors;
+/// or one by one.
 template <class S, int lanes> struct LaneColumns {
   using Element = typename S::Element;
   using Result = typename S::Result;
-  static constexpr int together = !S::vectorRows ? 1 : 16 / int(sizeof(Element));
+  static constexpr int together =
+      !S::vectorRows
+          ? 1
+          : 16 / int(sizeof(Element) > sizeof(Result) ? sizeof(Element) : sizeof(Result));
   int first;
   NANO_DEVICE LaneColumns(int slice, int lane) : first(slice * 8 * lanes + lane * together) {}
   NANO_DEVICE int column(int j) const {
     return first + j / together * together * lanes + j % together;
   }
-  /// Columns that are read or written at a time.
-  template <class T> struct Vector {
-    static constexpr int size = together * int(sizeof(T)) > 16 ? 16 / int(sizeof(T)) : together;
-    alignas(size * sizeof(T)) T elements[size];
+  /// Such columns in memory.
+  template <class T> struct alignas(together * sizeof(T)) Vector {
+    T elements[together];
   };
 
   /// The elements of a row as they are read.
@@ -92,7 +95,9 @@ template <class S, int lanes> struct LaneColumns {
 #pragma unroll
       for (int j = 0; j < 8; j += together) {
         const int from = S::columns % (8 * lanes) == 0 || column(j) < S::columns ? column(j) : 0;
-        const auto v = loadReadOnly(reinterpret_cast<const Vector<Element> *>(row + from));
+        const auto *at = reinterpret_cast<const Vector<Element> *>(row + from);
+        // Where there are registers for it: nobody reads it again.
+        const auto v = sizeof(Result) > sizeof(Element) ? loadOnce(at) : loadReadOnly(at);
 #pragma unroll
         for (int i = 0; i < together; ++i)
           piece.elements[j + i] = v.elements[i];
@@ -114,10 +119,10 @@ template <class S, int lanes> struct LaneColumns {
       Result *row = y[p].base + r * y[p].row;
       if constexpr (S::vectorRows) {
 #pragma unroll
-        for (int j = 0; j < 8; j += Vector<Result>::size) {
+        for (int j = 0; j < 8; j += together) {
           Vector<Result> v;
 #pragma unroll
-          for (int i = 0; i < Vector<Result>::size; ++i)
+          for (int i = 0; i < together; ++i)
             v.elements[i] = Result(values[j + i]);
           if (column(j) < S::columns)
             storeStreaming(reinterpret_cast<Vector<Result> *>(row + column(j)), v);
@@ -149,7 +154,7 @@ template <class S, int count, class Operands>
 NANO_DEVICE void sumFew(const Operands &x, int slice, int first) {
   static_assert(count < 32 && scatterManyTokens == 32);
   using Columns = LaneColumns<S, 32>;
-  constexpr int ahead = scatterSumAhead(sizeof(typename S::Element), sizeof(typename S::Result));
+  constexpr int ahead = scatterSumAhead(sizeof(typename S::Element));
   constexpr uint32_t own = ((1u << count) - 1) << 1;
   const int *const starts = x.scratch + 2 * S::tokens;
   constexpr int places = scatterPlaces(S::tokens, S::sortedRows);

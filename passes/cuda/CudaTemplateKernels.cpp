@@ -286,7 +286,8 @@ private:
                                          summed.columns, vectorRows, sums.ins[0], sums.ins[1],
                                          b.getDenseI64ArrayAttr(sums.outs[0])));
     sum.residentBlocks =
-        nano::scatterSumBlocks(step::elementBytes(op.getX().getType().getElementType()));
+        nano::scatterSumBlocks(step::elementBytes(op.getX().getType().getElementType()),
+                               step::elementBytes(type.getElementType()));
     return std::vector<TemplateCall>{sort, sum};
   }
 

@@ -13,13 +13,11 @@ struct ScatterShape {
 constexpr int scatterSortThreads = 1024, scatterSumThreads = 256;
 /// Blocks of the sum that a multiprocessor has at a time: their loads hide each other's latency, as
 /// far as there are registers for what they bring.
-NANO_BOTH constexpr int scatterSumBlocks(long long elementBytes) {
-  return elementBytes > 2 ? 4 : 5;
+NANO_BOTH constexpr int scatterSumBlocks(long long elementBytes, long long resultBytes) {
+  return resultBytes > elementBytes ? 3 : elementBytes > 2 ? 4 : 5;
 }
 /// Tokens whose elements a warp reads at a time: as many as there are registers for.
-NANO_BOTH constexpr int scatterSumAhead(long long elementBytes, long long resultBytes) {
-  return elementBytes + resultBytes > 4 ? 3 : 6;
-}
+NANO_BOTH constexpr int scatterSumAhead(long long elementBytes) { return elementBytes > 2 ? 3 : 6; }
 /// Rows of more tokens are summed by whole blocks, others by warps.
 constexpr int scatterManyTokens = 32;
 /// A block that sums by warps has the rows that begin within so many sorted positions, as many rows
