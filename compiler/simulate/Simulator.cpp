@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
+#include <map>
+#include <set>
 
 namespace nano::simulate {
 
@@ -75,6 +78,49 @@ Simulation::Simulation(const plan::Plan &plan, const machine::Machine &machine, 
     shown.insert(i);
 }
 
+/// The items with those of streams that have collectives as early as the events that they wait for
+/// allow: whatever computes while a collective runs comes behind it, and is slowed by it. As they
+/// are where an event is recorded twice, so that its waits have an order.
+static std::vector<Item> withEarlyCollectives(const std::vector<Item> &items) {
+  std::map<uint32_t, std::deque<Item>> early; // by stream
+  std::set<uint32_t> recorded;
+  for (const Item &item : items) {
+    if (item.kind == Item::Kind::Collective)
+      early.try_emplace(item.stream);
+    else if (item.kind == Item::Kind::Record && !recorded.insert(item.event).second)
+      return items;
+  }
+  for (const Item &item : items)
+    if (auto stream = early.find(item.stream); stream != early.end())
+      stream->second.push_back(item);
+  recorded.clear();
+  std::vector<Item> order;
+  auto put = [&](const Item &item) {
+    if (item.kind == Item::Kind::Record)
+      recorded.insert(item.event);
+    order.push_back(item);
+  };
+  auto canGo = [&](const std::deque<Item> &next) {
+    return !next.empty() &&
+           (next.front().kind != Item::Kind::Wait || recorded.count(next.front().event) > 0);
+  };
+  auto hurry = [&] {
+    for (size_t before = order.size() + 1; before != order.size();) {
+      before = order.size();
+      for (auto &[stream, next] : early)
+        for (; canGo(next); next.pop_front())
+          put(next.front());
+    }
+  };
+  hurry();
+  for (const Item &item : items)
+    if (early.count(item.stream) == 0) {
+      put(item);
+      hurry();
+    }
+  return order.size() == items.size() ? order : items;
+}
+
 std::vector<Item> Simulation::itemsOf(const plan::Program &program,
                                       const std::vector<Cost> &own) const {
   std::vector<Item> items;
@@ -97,7 +143,7 @@ std::vector<Item> Simulation::itemsOf(const plan::Program &program,
     if (!machine.oneAtATime || item.kind == Item::Kind::Work || item.kind == Item::Kind::Collective)
       items.push_back(item);
   }
-  return items;
+  return machine.oneAtATime ? items : withEarlyCollectives(items);
 }
 
 /// The programs that a step runs, in order.

@@ -74,11 +74,12 @@ struct Outcome {
 /// before it have ended. A stream runs its commands in order; a wait holds it until the event's
 /// record was reached. A collective starts when all its members have reached it and ends for all at
 /// once. Where the machine does one thing at a time, the program's order is that of all commands.
-/// Commands are walked in the order of the program, in which every cause precedes its effects, so
-/// that times follow by maxima and sums, for all ranks together; ranks that are all alike are
-/// walked once. While a collective runs, what computes takes `besideCollectives` as long; a
-/// collective that stands behind a command in the program does not slow it. Commands of two streams
-/// share the memory: the later one of the program goes on with what the earlier one leaves of it.
+/// Commands are walked in an order in which every cause precedes its effects, so that times follow
+/// by maxima and sums, for all ranks together; ranks that are all alike are walked once. It is the
+/// program's, but for collectives, which come as early as their events allow: while one runs, what
+/// computes takes `besideCollectives` as long, wherever it stands in the program. Commands of two
+/// streams share the memory: the later one of the program goes on with what the earlier one leaves
+/// of it.
 ///
 /// A micro-batch's tokens and targets, for the first of a step its scalars too, go to the device
 /// while the program before it runs, as nanorun brings them, and to their places when it has ended;

@@ -159,6 +159,37 @@ TEST(Simulator, CollectivesSlowWhatRunsBesideThem) {
   EXPECT_DOUBLE_EQ(steps.run().step, 9);
 }
 
+/// Wherever they stand in the program; but in one that records an event twice, whose order is kept.
+TEST(Simulator, CollectivesSlowWhatStandsBeforeThem) {
+  Steps steps;
+  steps.machine.besideCollectives = 2;
+  steps.program("last");
+  steps.work("a", 3);
+  steps.add("", plan::RecordEvent{0}, 0, 0);
+  steps.work("b", 2);
+  steps.work("c", 1);
+  steps.add("", plan::WaitEvent{0}, 1, 0);
+  steps.reduce("r", 5);
+  steps.add("", plan::RecordEvent{1}, 1, 0);
+  steps.add("", plan::WaitEvent{1}, 0, 0);
+  steps.work("d", 1);
+  steps.program("update");
+  Outcome outcome = steps.run();
+  auto times = timesOf(steps, outcome);
+  EXPECT_EQ((times[{0, "r"}]), Times(3, 8));
+  EXPECT_EQ((times[{0, "b"}]), Times(3, 7));
+  EXPECT_EQ((times[{0, "c"}]), Times(7, 8.5)); // half of it beside r
+  EXPECT_EQ((times[{0, "d"}]), Times(8.5, 9.5));
+  EXPECT_DOUBLE_EQ(outcome.exposed, 0);
+  for (plan::Command &command : steps.plan.programs[0].commands) {
+    if (auto *record = std::get_if<plan::RecordEvent>(&command.action))
+      record->event = 0;
+    if (auto *wait = std::get_if<plan::WaitEvent>(&command.action))
+      wait->event = 0;
+  }
+  EXPECT_EQ((timesOf(steps, steps.run())[{0, "b"}]), Times(3, 5));
+}
+
 TEST(Simulator, StreamsShareTheMemory) {
   Steps steps;
   steps.program("last");
