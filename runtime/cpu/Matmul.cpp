@@ -311,7 +311,9 @@ Result<Matmul *> Matmuls::get(const MatmulProblem &problem) {
     if (problem.scaled) {
       product = makeScaledMatmul(problem, team);
     } else {
-      product = makeDirectMatmul(problem, team);
+      product = makePackedMatmul(problem, team);
+      if (!product)
+        product = makeDirectMatmul(problem, team);
       if (!product)
         product = ConvertedMatmul::make(problem, team);
     }

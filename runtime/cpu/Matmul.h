@@ -56,6 +56,10 @@ public:
 
 /// oneDNN as it is; null when it has no optimized implementation for the operands' types.
 std::unique_ptr<Matmul> makeDirectMatmul(const MatmulProblem &problem, const ThreadTeam &team);
+/// A large product of bf16 matrices with A transposed, as weights' gradients are, by this
+/// processor's own instructions for bf16 (PackedMatmul.cpp); null for others, where oneDNN is as
+/// fast, and when the processor has none.
+std::unique_ptr<Matmul> makePackedMatmul(const MatmulProblem &problem, const ThreadTeam &team);
 /// A scaled product of f8 matrices (ScaledMatmul.cpp); null when oneDNN multiplies neither bf16 nor
 /// f32.
 std::unique_ptr<Matmul> makeScaledMatmul(const MatmulProblem &problem, const ThreadTeam &team);
@@ -63,9 +67,9 @@ std::unique_ptr<Matmul> makeScaledMatmul(const MatmulProblem &problem, const Thr
 /// The distinct products of a plan.
 ///
 /// Operands that oneDNN takes as they are (both f32, or both bf16 on a processor with AVX-512) run
-/// directly, transposes as strides. Others (bf16 without AVX-512, fp8, mixed types) are first
-/// converted to f32 copies, which is exact; then the product is summed in f32 and rounded once to
-/// C's type. Products with scales are computed tile by tile.
+/// directly, transposes as strides, but for what `makePackedMatmul` takes. Others (bf16 without
+/// AVX-512, fp8, mixed types) are first converted to f32 copies, which is exact; then the product
+/// is summed in f32 and rounded once to C's type. Products with scales are computed tile by tile.
 class Matmuls {
 public:
   explicit Matmuls(const ThreadTeam &team);

@@ -214,6 +214,23 @@ TEST(CpuMatmul, ExtremeShapes) {
             multiply({type, type, type, transposeA, transposeB, m, n, k, batch, 0});
 }
 
+/// Large enough for products that are packed by the device itself, where the processor has their
+/// instructions: edges of tiles, odd k, either operand the smaller one, more elements along k than
+/// are multiplied at once.
+TEST(CpuMatmul, WeightGradients) {
+  for (bool transposeB : {no, yes})
+    for (auto [m, n, k] : {std::array<int64_t, 3>{256, 304, 257}, {331, 257, 300}})
+      multiply({DType::BF16, DType::BF16, m == 256 ? DType::F32 : DType::BF16, yes, transposeB, m,
+                n, k, 1, 3, no, 1, 0, no, 2});
+  for (DType result : {DType::F32, DType::BF16})
+    for (bool inPlace : {no, yes})
+      multiply({DType::BF16, DType::BF16, result, yes, inPlace, 256, 257, 259, 2, 1, inPlace, 0.12,
+                -4.775, inPlace, 3});
+  for (double beta : {0.0, 0.5})
+    multiply({DType::BF16, DType::BF16, beta == 0 ? DType::F32 : DType::BF16, yes, no, 257, 256,
+              4101, 1, 0, no, 1, beta, no, 2});
+}
+
 TEST(CpuMatmul, OneMatrixForAWholeBatch) {
   for (DType type : {DType::F32, DType::BF16})
     for (bool transposeB : {no, yes})
