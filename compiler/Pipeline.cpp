@@ -314,8 +314,10 @@ constexpr Stage stageTable[] = {
 PipelineOptions forTarget(PipelineOptions options) {
   const Target &target = targetOf(options.target);
   options.scaleProducts.kMajor = target.isKMajor;
-  if (const auto processor = codegen::CpuTarget::host(); processor && target.hasNativeCode)
+  if (const auto processor = codegen::CpuTarget::host(); processor && target.hasNativeCode) {
     options.lowerKernels.lanes = processor->lanes();
+    options.lowerKernels.pairs = processor->avx512Bf16;
+  }
   return options;
 }
 

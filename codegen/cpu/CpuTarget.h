@@ -11,7 +11,7 @@ namespace nano::codegen {
 /// One of two instruction-set levels, and what they do not imply.
 struct CpuTarget {
   bool avx512 = false;     ///< x86-64-v4: AVX-512 F, BW, CD, DQ, VL; else x86-64-v3: AVX2 and FMA
-  bool avx512Bf16 = false; ///< conversion to bf16 in hardware
+  bool avx512Bf16 = false; ///< conversion to bf16 and products of its pairs in hardware
   std::string tuning;      ///< the processor whose timing instructions are chosen for, an LLVM name
 
   /// What the machine that we run on has; nothing when it lacks AVX2 or FMA.

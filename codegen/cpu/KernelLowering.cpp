@@ -23,6 +23,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
 #include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
+#include "mlir/Dialect/X86Vector/X86VectorDialect.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
@@ -107,6 +108,21 @@ struct NarrowToBf16 : OpConversionPattern<arith::TruncFOp> {
   bool inHardware;
 };
 
+/// Dot products of pairs of bf16 are an instruction.
+struct DotOfPairs : OpConversionPattern<x86vector::DotBF16Op> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(x86vector::DotBF16Op op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    auto asBf16 = [&](Value bits) -> Value {
+      return LLVM::BitcastOp::create(rewriter, op.getLoc(), op.getA().getType(), bits);
+    };
+    rewriter.replaceOpWithNewOp<LLVM::CallIntrinsicOp>(
+        op, op.getType(), rewriter.getStringAttr(op.getIntrinsicName()),
+        ValueRange{adaptor.getSrc(), asBf16(adaptor.getA()), asBf16(adaptor.getB())});
+    return success();
+  }
+};
+
 /// Constants of bf16 and f8 are their bits.
 struct ConstantNarrow : OpConversionPattern<arith::ConstantOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -169,7 +185,7 @@ struct LowerFunction : PassWrapper<LowerFunction, OperationPass<func::FuncOp>> {
     vector::populateVectorStepLoweringPatterns(set);
     populateVectorToLLVMConversionPatterns(*converter, set, /*reassociateFPReductions=*/false,
                                            /*force32BitVectorIndices=*/true);
-    set.add<WidenBf16, ConstantNarrow>(*converter, context, /*benefit=*/2);
+    set.add<WidenBf16, ConstantNarrow, DotOfPairs>(*converter, context, /*benefit=*/2);
     populateFloat8Patterns(*converter, set);
     set.add<NarrowToBf16>(*converter, context, target.avx512Bf16);
     set.add<Return>(*converter, context);
@@ -301,7 +317,7 @@ void loadNativeDialects(MLIRContext &context) {
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
   context.appendDialectRegistry(registry);
-  context.loadDialect<LLVM::LLVMDialect, cf::ControlFlowDialect>();
+  context.loadDialect<LLVM::LLVMDialect, cf::ControlFlowDialect, x86vector::X86VectorDialect>();
 }
 
 } // namespace nano::codegen

@@ -29,8 +29,11 @@ namespace {
 class AttentionGradEmitter {
 public:
   AttentionGradEmitter(KernelFrame &frame, graph::AttentionGradOp op)
-      : op(op), t(frame, op.getQ().getType(), op.getV().getType()), v(t.v), b(t.b), loc(t.loc),
-        mine(t.rowTokens()), theirs(t.columnTokens()), blocks(llvm::divideCeil(t.tokens, mine)) {}
+      : op(op), t(frame, op.getQ().getType(), op.getV().getType(),
+                  {argumentOf(frame, op.getQ()), argumentOf(frame, op.getK()),
+                   argumentOf(frame, op.getV()), argumentOf(frame, op.getDy())}),
+        v(t.v), b(t.b), loc(t.loc), mine(t.rowTokens()), theirs(t.columnTokens()),
+        blocks(llvm::divideCeil(t.tokens, mine)) {}
 
   LogicalResult emit();
 
@@ -42,6 +45,7 @@ private:
   void emitTile(Value row);
   void emitGradient(IndexRange columns, Value row);
   void emitMask(IndexRange columns, Value row);
+  void emitShares(IndexRange columns, Value number);
   void store(const RowTile &sums, Value number, ArrayRef<HeadOperand> results, Value ofHead,
              double scale);
 
@@ -49,6 +53,13 @@ private:
   Value asIndex(Value i32) { return arith::IndexCastOp::create(b, loc, b.getIndexType(), i32); }
   Value statistic(const HeadOperand &x, Value token) {
     return v.loadScalar(x.flat, t.placeOf(x, head, token, v.index(0)));
+  }
+  Value isEven(Value x) {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, v.rem(x, 2), v.index(0));
+  }
+  /// Of the scores, and of dy·v.
+  Value scaleOf(Value number) {
+    return v.select(t.less(number, v.index(1)), v.f32(scale), v.f32(1));
   }
   /// body(number) for both tiles of a pair: a loop where heads of keys and of values have one size.
   void forBoth(function_ref<void(Value)> body) {
@@ -103,6 +114,7 @@ private:
 
   // Each holds two tiles, of as many elements as the larger one has.
   RowTile rows, sums, scores;
+  RowTile shares; // what `scores` has become, as factors
   PanelTile columns, turned;
   int64_t columnElements = 0, turnedElements = 0;
   Value logarithms, deltas, firsts, lasts; // of a block of columns, when these are queries
@@ -136,13 +148,14 @@ LogicalResult AttentionGradEmitter::emit() {
   scale = op.getScale().convertToDouble();
 
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
-  rows = t.allocateRows(mine, t.largerSize, 2);
+  rows = t.allocateFactors(mine, t.largerSize, 2);
   sums = t.allocateRows(mine, t.largerSize, 2);
   columns = t.allocatePanels(theirs, t.largerSize, 2);
-  columnElements = theirs * t.padded(t.largerSize);
+  columnElements = t.panelElements(theirs, t.largerSize);
   turned = t.allocateTransposed(theirs, t.largerSize, 2);
-  turnedElements = theirs * t.largerSize;
+  turnedElements = t.transposedElements(theirs, t.largerSize);
   scores = {t.frame.allocate(2 * t.registerRows * theirs, f32), theirs};
+  shares = t.inPairs ? t.allocateFactors(t.registerRows, theirs, 2) : scores;
   logarithms = t.frame.allocate(theirs, f32);
   deltas = t.frame.allocate(theirs, f32);
   firsts = t.frame.allocate(theirs, i32);
@@ -177,9 +190,8 @@ void AttentionGradEmitter::emitBlock(Value iteration) {
     myHead = choose(v.add(firstHead, v.div(number, blocks)), keyHead);
   Value one = v.index(1), zero = v.index(0);
   forBoth([&](Value i) {
-    Value factor = v.select(t.less(i, one), v.f32(scale), v.f32(1));
     t.packRows(part(rows, i, mine), part(myOperands, i), myHead, begin, count, v.index(mine),
-               factor);
+               scaleOf(i));
   });
   t.loop(zero, v.index(2 * mine * sums.stride), t.lanes,
          [&](Value at) { v.store(v.splat(v.f32(0)), sums.memory, at); });
@@ -261,7 +273,7 @@ void AttentionGradEmitter::emitTile(Value row) {
     IndexRange range{v.sub(from, columnBegin), v.sub(to, columnBegin)};
     forBoth([&](Value i) {
       t.multiply(part(scores, i, t.registerRows), part(rows, i, mine), row,
-                 part(turned, i, turnedElements), range);
+                 part(turned, i, turnedElements), range, scaleOf(i));
     });
     emitGradient(range, row);
 
@@ -272,10 +284,15 @@ void AttentionGradEmitter::emitTile(Value row) {
           right = v.sub(to, v.index(1));
     Value seesFirst = t.lessEqual(t.indexAt(first, choose(bottom, right)), choose(from, top));
     Value seesLast = t.lessEqual(choose(right, bottom), t.indexAt(last, choose(top, from)));
-    t.branch(t.both(seesFirst, seesLast), [] {}, [&] { emitMask(range, row); });
+    Value seesAll = t.both(seesFirst, seesLast);
+    if (t.inPairs) // what completes a pair is not of the range
+      seesAll = t.both(seesAll, t.both(isEven(range.begin), isEven(range.end)));
+    t.branch(seesAll, [] {}, [&] { emitMask(range, row); });
+    if (t.inPairs)
+      forSums([&](Value i) { emitShares(range, i); });
 
     forSums([&](Value i) {
-      t.accumulate(part(sums, i, mine), row, part(scores, i, t.registerRows),
+      t.accumulate(part(sums, i, mine), row, part(shares, i, t.registerRows),
                    part(columns, i, columnElements), range);
     });
   });
@@ -314,7 +331,7 @@ void AttentionGradEmitter::emitGradient(IndexRange range, Value row) {
   });
 }
 
-/// Zeros where a query does not see a key.
+/// Zeros where a query does not see a key, in pairs also beside the range.
 void AttentionGradEmitter::emitMask(IndexRange range, Value row) {
   IndexRange whole = t.wholePanels(range);
   t.loop(v.index(0), v.index(t.registerRows), 1, [&](Value r) {
@@ -326,13 +343,32 @@ void AttentionGradEmitter::emitMask(IndexRange range, Value row) {
       Value key = choose(v.addi(v.addi(firstNumber, t.toI32(column)), v.laneNumbers()), rowNumber);
       Value from = choose(rowFirst, v.load(firsts, column)),
             to = choose(rowLast, v.load(lasts, column));
-      Value seen = arith::AndIOp::create(b, loc, v.compare(graph::Predicate::ge, key, from),
-                                         v.compare(graph::Predicate::le, key, to));
+      auto both = [&](Value a, Value c) -> Value { return arith::AndIOp::create(b, loc, a, c); };
+      Value seen = both(v.compare(graph::Predicate::ge, key, from),
+                        v.compare(graph::Predicate::le, key, to));
+      if (t.inPairs) {
+        Value number = v.addi(t.toI32(column), v.laneNumbers());
+        seen = both(seen, both(v.compare(graph::Predicate::ge, number, t.toI32(range.begin)),
+                               v.compare(graph::Predicate::lt, number, t.toI32(range.end))));
+      }
       for (int64_t i = 0; i < 2; ++i) {
         Value place = v.add(v.add(v.mul(r, scores.stride), column),
                             v.index(i * t.registerRows * scores.stride));
         v.store(v.select(seen, v.load(scores.memory, place), v.f32(0)), scores.memory, place);
       }
+    });
+  });
+}
+
+/// The tile with number `number` of scores, as factors.
+void AttentionGradEmitter::emitShares(IndexRange range, Value number) {
+  const IndexRange whole = t.wholePanels(range);
+  const RowTile from = part(scores, number, t.registerRows),
+                to = part(shares, number, t.registerRows);
+  t.loop(v.index(0), v.index(t.registerRows), 1, [&](Value r) {
+    t.loop(whole.begin, whole.end, t.lanes, [&](Value column) {
+      Value place = v.add(t.offsetBy(from.offset, v.mul(r, from.stride)), column);
+      t.storeFactor(v.load(from.memory, place), to, r, column);
     });
   });
 }

@@ -24,8 +24,10 @@ namespace {
 class AttentionEmitter {
 public:
   AttentionEmitter(KernelFrame &frame, graph::AttentionOp op)
-      : op(op), t(frame, op.getQ().getType(), op.getV().getType()), v(t.v), b(t.b), loc(t.loc),
-        queryRows(t.rowTokens()), keyRows(t.columnTokens()),
+      : op(op), t(frame, op.getQ().getType(), op.getV().getType(),
+                  {argumentOf(frame, op.getQ()), argumentOf(frame, op.getK()),
+                   argumentOf(frame, op.getV())}),
+        v(t.v), b(t.b), loc(t.loc), queryRows(t.rowTokens()), keyRows(t.columnTokens()),
         queryBlocks(llvm::divideCeil(t.tokens, queryRows)) {}
 
   LogicalResult emit();
@@ -47,8 +49,9 @@ private:
   HeadOperand q, k, value;
   Value first, last; // arguments
   SmallVector<HeadOperand> y, lse;
-  RowTile queries, scores, sums,
-      weights; // weights: a row's lanes hold partial sums of its softmax's denominator
+  RowTile queries, scores, shares, sums,
+      weights; // weights: a row's lanes hold partial sums of its softmax's denominator, shares its
+               // numerators, in place of scores but where these are no factors
   PanelTile keys, values;
   Value maxima, factors; // of all queries of the block; of those in registers
 
@@ -71,11 +74,12 @@ LogicalResult AttentionEmitter::emit() {
   lse = t.resultsOf(op.getLse());
 
   Type f32 = b.getF32Type();
-  queries = t.allocateRows(queryRows, t.keySize);
+  queries = t.allocateFactors(queryRows, t.keySize);
   sums = t.allocateRows(queryRows, t.valueSize);
   keys = t.allocateTransposed(keyRows, t.keySize);
   values = t.allocatePanels(keyRows, t.valueSize);
   scores = {t.frame.allocate(t.registerRows * keyRows, f32), keyRows};
+  shares = t.inPairs ? t.allocateFactors(t.registerRows, keyRows) : scores;
   weights = {t.frame.allocate(queryRows * t.lanes, f32), t.lanes};
   maxima = t.frame.allocate(queryRows, f32);
   factors = t.frame.allocate(t.registerRows, f32);
@@ -127,11 +131,11 @@ void AttentionEmitter::emitTile(Value row) {
         to = t.minimum(v.add(t.indexAt(last, bottom), v.index(1)), endKey);
   t.branch(t.less(from, to), [&] {
     IndexRange columns{v.sub(from, firstKey), v.sub(to, firstKey)};
-    t.multiply(scores, queries, row, keys, columns);
+    t.multiply(scores, queries, row, keys, columns, v.f32(op.getScale().convertToDouble()));
     IndexRange whole = t.wholePanels(columns);
     emitScores(whole, row);
     emitSoftmax(whole, row);
-    t.accumulate(sums, row, scores, values, columns, factors);
+    t.accumulate(sums, row, shares, values, columns, factors);
   });
 }
 
@@ -198,7 +202,7 @@ void AttentionEmitter::emitSoftmax(IndexRange columns, Value row) {
         t.loop(columns.begin, columns.end, t.lanes, partial, [&](Value column, ValueRange sum) {
           Value place = v.add(at, column),
                 weight = v.exp(v.subf(v.load(scores.memory, place), subtracted));
-          v.store(weight, scores.memory, place);
+          t.storeFactor(weight, shares, r, column);
           return SmallVector<Value>{v.addf(sum[0], weight)};
         })[0];
     v.store(partial, weights.memory, v.mul(inBlock, weights.stride));

@@ -9,8 +9,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Dialect/X86Vector/X86VectorDialect.h"
 #include "mlir/IR/IRMapping.h"
-#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 
@@ -19,13 +19,20 @@ using namespace mlir;
 namespace nano::kernels {
 
 AttentionTiles::AttentionTiles(KernelFrame &frame, RankedTensorType queries,
-                               RankedTensorType values)
+                               RankedTensorType values, ArrayRef<Value> operands)
     : frame(frame), v(frame.builder, frame.loc, frame.options.lanes), b(frame.builder),
       loc(frame.loc), tokens(queries.getDimSize(0)), heads(queries.getDimSize(1)),
       keySize(queries.getDimSize(2)), valueSize(values.getDimSize(2)),
       largerSize(std::max(keySize, valueSize)), sharing(heads / values.getDimSize(1)),
-      lanes(frame.options.lanes), registerVectors(lanes >= 16 ? 4 : 2),
-      panelColumns(registerVectors * lanes) {}
+      lanes(frame.options.lanes), inPairs(arePairs(frame, operands)),
+      registerVectors(lanes >= 16 ? 4 : 2), panelColumns(registerVectors * lanes) {}
+
+bool AttentionTiles::arePairs(const KernelFrame &frame, ArrayRef<Value> operands) {
+  return frame.options.hasPairs && llvm::all_of(operands, [](Value operand) {
+           auto type = cast<MemRefType>(operand.getType());
+           return type.getElementType().isBF16() && stridesOf(type).back() == 1;
+         });
+}
 
 int64_t AttentionTiles::vectorsOf(int64_t size) const { return llvm::divideCeil(size, lanes); }
 
@@ -158,13 +165,19 @@ RowTile AttentionTiles::allocateRows(int64_t rows, int64_t size, int64_t count) 
   return {frame.allocate(count * rows * padded(size), b.getF32Type()), padded(size), size};
 }
 
+RowTile AttentionTiles::allocateFactors(int64_t rows, int64_t size, int64_t count) {
+  const int64_t stride = padded(stepsOf(size));
+  return {frame.allocate(count * rows * stride, factorType()), stride, size};
+}
+
 PanelTile AttentionTiles::allocatePanels(int64_t rows, int64_t size, int64_t count) {
-  return {frame.allocate(count * rows * padded(size), b.getF32Type()), rows * panelColumns, size};
+  return {frame.allocate(count * panelElements(rows, size), factorType()),
+          stepsOf(rows) * panelColumns, size};
 }
 
 PanelTile AttentionTiles::allocateTransposed(int64_t columns, int64_t size, int64_t count) {
-  return {frame.allocate(count * llvm::alignTo(columns, panelColumns) * size, b.getF32Type()),
-          size * panelColumns};
+  return {frame.allocate(count * transposedElements(columns, size), factorType()),
+          stepsOf(size) * panelColumns};
 }
 
 Value AttentionTiles::offsetBy(Value offset, Value at) { return offset ? v.add(offset, at) : at; }
@@ -184,6 +197,22 @@ Value AttentionTiles::loadVector(const HeadOperand &x, Value head, Value row, in
                       : v.gather(x.flat, at, elementOffsets(x), sizeMask(x.size, vector));
 }
 
+Value AttentionTiles::loadWords(const HeadOperand &x, Value head, Value row, Value column,
+                                int64_t columns) {
+  const auto type = VectorType::get({2 * lanes}, b.getBF16Type());
+  const Value at = placeOf(x, head, row, column);
+  Value pairs;
+  if (columns >= 2 * lanes) {
+    pairs = vector::LoadOp::create(b, loc, type, x.flat, ValueRange{at});
+  } else {
+    const Value mask = vector::CreateMaskOp::create(
+                    b, loc, VectorType::get({2 * lanes}, b.getI1Type()), v.index(columns)),
+                zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
+    pairs = vector::MaskedLoadOp::create(b, loc, type, x.flat, ValueRange{at}, mask, zero);
+  }
+  return vector::BitCastOp::create(b, loc, v.vectorOf(b.getI32Type()), pairs);
+}
+
 void AttentionTiles::storeVector(Value value, const HeadOperand &x, Value head, Value row,
                                  int64_t vector) {
   Value at = placeOf(x, head, row, v.index(vector * lanes));
@@ -198,6 +227,12 @@ void AttentionTiles::packRows(const RowTile &tile, const HeadOperand &x, Value h
   Value last = v.sub(v.add(first, valid), v.index(1));
   loop(v.index(0), rows, 1, [&](Value r) {
     Value row = minimum(v.add(first, r), last), at = offsetBy(tile.offset, v.mul(r, tile.stride));
+    if (inPairs) {
+      for (int64_t j = 0; j < x.size; j += 2 * lanes)
+        v.store(loadWords(x, head, row, v.index(j), x.size - j), tile.memory,
+                v.add(at, v.index(j / 2)));
+      return;
+    }
     for (int64_t j = 0; j < vectorsOf(x.size); ++j)
       v.store(v.mulf(loadVector(x, head, row, j), scale), tile.memory,
               v.add(at, v.index(j * lanes)));
@@ -206,15 +241,32 @@ void AttentionTiles::packRows(const RowTile &tile, const HeadOperand &x, Value h
 
 void AttentionTiles::packPanels(const PanelTile &tile, const HeadOperand &x, Value head,
                                 Value first, Value valid) {
-  loop(v.index(0), valid, 1, [&](Value k) {
-    Value row = v.add(first, k);
+  auto store = [&](Value k, function_ref<Value(int64_t)> vectorOf) {
     for (int64_t j = 0; j < vectorsOf(x.size); ++j) {
       int64_t panel = j / registerVectors,
               vectors = std::min(registerVectors, vectorsOf(x.size) - panel * registerVectors);
       Value at = offsetBy(tile.offset, v.mul(k, vectors * lanes));
-      v.store(loadVector(x, head, row, j), tile.memory,
+      v.store(vectorOf(j), tile.memory,
               v.add(at, v.index(panel * tile.panelStride + j % registerVectors * lanes)));
     }
+  };
+  if (!inPairs)
+    return loop(v.index(0), valid, 1, [&](Value k) {
+      Value row = v.add(first, k);
+      store(k, [&](int64_t j) { return loadVector(x, head, row, j); });
+    });
+  auto halves = [&](Value row, int64_t j) {
+    return v.shiftRight(v.bits(loadVector(x, head, row, j)), v.i32(16));
+  };
+  loop(v.index(0), v.div(valid, 2), 1, [&](Value k) {
+    Value row = v.add(first, v.mul(k, 2));
+    store(k, [&](int64_t j) {
+      return v.ori(halves(row, j), v.bits(loadVector(x, head, v.add(row, v.index(1)), j)));
+    });
+  });
+  branch(arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, v.rem(valid, 2), v.index(0)), [&] {
+    Value last = v.sub(valid, v.index(1));
+    store(v.div(valid, 2), [&](int64_t j) { return halves(v.add(first, last), j); });
   });
 }
 
@@ -248,22 +300,27 @@ void AttentionTiles::packTransposed(const PanelTile &tile, const HeadOperand &x,
     SmallVector<Value> rows;
     for (int64_t i = 0; i < lanes; ++i)
       rows.push_back(minimum(v.add(v.add(first, group), v.index(i)), last));
+    const int64_t side = inPairs ? 2 * lanes : lanes; // elements of a row of a square
     auto square = [&](Value column, int64_t columns) {
       SmallVector<Value> values;
       for (Value row : rows) {
+        if (inPairs) {
+          values.push_back(loadWords(x, head, row, column, columns));
+          continue;
+        }
         Value at = placeOf(x, head, row, column),
               mask = columns < lanes ? v.maskBelow(v.index(columns)) : Value();
         values.push_back(x.contiguous ? v.load(x.flat, at, mask)
                                       : v.gather(x.flat, at, elementOffsets(x), mask));
       }
       values = transpose(values);
-      Value at = v.add(base, v.mul(column, panelColumns));
-      for (int64_t d = 0; d < columns; ++d)
+      Value at = v.add(base, v.mul(v.div(column, side / lanes), panelColumns));
+      for (int64_t d = 0; d < stepsOf(columns); ++d)
         v.store(values[d], tile.memory, v.add(at, v.index(d * panelColumns)));
     };
-    int64_t whole = x.size / lanes * lanes;
+    int64_t whole = x.size / side * side;
     if (whole > 0)
-      loop(v.index(0), v.index(whole), lanes, [&](Value column) { square(column, lanes); });
+      loop(v.index(0), v.index(whole), side, [&](Value column) { square(column, side); });
     if (whole < x.size)
       square(v.index(whole), x.size - whole);
   });
@@ -286,10 +343,20 @@ SmallVector<Value> AttentionTiles::product(ValueRange accumulators, const RowTil
     for (int64_t j = 0; j < vectors; ++j)
       columns.push_back(v.load(right.memory, v.add(at, v.index(j * lanes))));
     Value element = v.add(leftAt, k);
+    auto asPairs = [&](Value words) -> Value {
+      const auto type = VectorType::get({2 * lanes}, b.getBF16Type());
+      return inPairs ? vector::BitCastOp::create(b, loc, type, words) : words;
+    };
+    for (Value &column : columns)
+      column = asPairs(column);
     for (int64_t r = 0; r < registerRows; ++r) {
-      Value factor = v.splat(v.loadScalar(left.memory, v.add(element, v.index(r * left.stride))));
-      for (int64_t j = 0; j < vectors; ++j)
-        next.push_back(v.fma(factor, columns[j], sums[r * vectors + j]));
+      Value factor =
+          asPairs(v.splat(v.loadScalar(left.memory, v.add(element, v.index(r * left.stride)))));
+      for (int64_t j = 0; j < vectors; ++j) {
+        Value sum = sums[r * vectors + j];
+        next.push_back(inPairs ? x86vector::DotBF16Op::create(b, loc, sum, factor, columns[j])
+                               : v.fma(factor, columns[j], sum));
+      }
     }
     return next;
   });
@@ -301,22 +368,33 @@ IndexRange AttentionTiles::wholePanels(IndexRange columns) {
 }
 
 void AttentionTiles::multiply(const RowTile &tile, const RowTile &left, Value row,
-                              const PanelTile &right, IndexRange columns) {
+                              const PanelTile &right, IndexRange columns, Value scale) {
   IndexRange whole = wholePanels(columns);
   loop(whole.begin, whole.end, panelColumns, [&](Value column) {
     Value at = offsetBy(tile.offset, column);
     SmallVector<Value> sums =
         product(zeros(registerVectors), left, row, right, v.div(column, panelColumns),
-                {v.index(0), v.index(left.size)}, registerVectors);
+                {v.index(0), v.index(stepsOf(left.size))}, registerVectors);
     for (int64_t i = 0; i < int64_t(sums.size()); ++i) {
       int64_t offset = i / registerVectors * tile.stride + i % registerVectors * lanes;
-      v.store(sums[i], tile.memory, v.add(at, v.index(offset)));
+      v.store(inPairs ? v.mulf(sums[i], scale) : sums[i], tile.memory, v.add(at, v.index(offset)));
     }
   });
 }
 
+void AttentionTiles::storeFactor(Value vector, const RowTile &tile, Value row, Value column) {
+  Value at = offsetBy(tile.offset, v.mul(row, tile.stride));
+  if (!inPairs)
+    return v.store(vector, tile.memory, v.add(at, column));
+  const Value words = vector::BitCastOp::create(
+      b, loc, VectorType::get({lanes / 2}, b.getI32Type()), v.narrowed(vector, b.getBF16Type()));
+  v.store(words, tile.memory, v.add(at, v.div(column, 2)));
+}
+
 void AttentionTiles::accumulate(const RowTile &sums, Value row, const RowTile &left,
                                 const PanelTile &right, IndexRange range, Value factors) {
+  if (inPairs)
+    range = {v.div(range.begin, 2), v.div(v.add(range.end, v.index(1)), 2)};
   forPanels(right.size, [&](Value panel, int64_t vectors) {
     Value at = v.add(offsetBy(sums.offset, v.mul(row, sums.stride)), v.mul(panel, panelColumns));
     auto place = [&](int64_t i) {

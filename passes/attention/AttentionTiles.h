@@ -1,10 +1,14 @@
 // What the attention kernels are made of: operands of one head, packing into tiles, products of
-// tiles, key ranges, score regions. Tiles are f32 and lie in scratch memory; a product of tiles
-// keeps its result in registers (`registerRows` × up to `registerVectors`).
+// tiles, key ranges, score regions. Tiles lie in scratch memory; a product of tiles keeps its
+// result in registers (`registerRows` × up to `registerVectors`). Tiles are f32; where all operands
+// are bf16 and the processor multiplies pairs of these, the factors of products are words of two,
+// neighbours along the contraction, and what is computed between products is rounded to bf16.
 #pragma once
 
 #include "passes/emit/KernelEmitter.h"
 #include "passes/emit/VectorOps.h"
+
+#include "llvm/Support/MathExtras.h"
 
 namespace nano::kernels {
 
@@ -18,17 +22,18 @@ struct HeadOperand {
   int64_t size = 1;       ///< D
 };
 
-/// A tile of rows in scratch, row r at offset + r·stride.
+/// A tile of rows in scratch, row r at offset + r·stride. Offsets and strides of this and the next
+/// count what the memory holds, f32 or words.
 struct RowTile {
   mlir::Value memory;
   int64_t stride = 0;
-  int64_t size = 0;        ///< elements of a row
+  int64_t size = 0;        ///< elements of a row: of a left operand, those of the contraction
   mlir::Value offset = {}; ///< null: 0
 };
 
 /// The right operand of a product, [contraction, columns], in panels of up to `registerVectors`
-/// vectors of columns that are contiguous: panel p is at offset + p·panelStride, its row k at
-/// k·(the panel's columns).
+/// vectors of columns that are contiguous: panel p is at offset + p·panelStride, its row k (two
+/// rows, of words) at k·(the panel's columns).
 struct PanelTile {
   mlir::Value memory;
   int64_t panelStride = 0;
@@ -44,7 +49,9 @@ struct IndexRange {
 /// Emits at `frame.builder`. T, H, Dh, Dv are those of the attention op.
 class AttentionTiles {
 public:
-  AttentionTiles(KernelFrame &frame, mlir::RankedTensorType queries, mlir::RankedTensorType values);
+  /// `operands`: the arguments that are factors of products.
+  AttentionTiles(KernelFrame &frame, mlir::RankedTensorType queries, mlir::RankedTensorType values,
+                 mlir::ArrayRef<mlir::Value> operands);
 
   KernelFrame &frame;
   VectorOps v;
@@ -54,12 +61,15 @@ public:
   const int64_t largerSize;                        ///< of Dh and Dv
   const int64_t sharing; ///< H/Hk: heads of queries that share one of keys
   const int64_t lanes;
+  const bool inPairs;             ///< factors of products are words of two bf16 numbers
   const int64_t registerRows = 6; ///< rows of a product in registers
   const int64_t registerVectors;  ///< its vectors of columns: 4 with 32 vector registers, 2 with 16
   const int64_t panelColumns;     ///< registerVectors · lanes
 
   int64_t vectorsOf(int64_t size) const; ///< that hold a row of `size` elements
   int64_t padded(int64_t size) const { return vectorsOf(size) * lanes; }
+  /// What a contraction over `size` elements has: elements, or words of two.
+  int64_t stepsOf(int64_t size) const { return inPairs ? (size + 1) / 2 : size; }
   /// Tokens of a block whose tiles are packed as rows: many enough that packing the other side
   /// costs little beside the products.
   int64_t rowTokens() const;
@@ -100,8 +110,16 @@ public:
   void forPanels(int64_t size, llvm::function_ref<void(mlir::Value panel, int64_t vectors)> body);
 
   // Tiles.
-  /// `count` tiles of `rows` rows of `size` elements, each padded to whole vectors.
+  /// `count` tiles of sums, f32: `rows` rows of `size` elements, each padded to whole vectors.
   RowTile allocateRows(int64_t rows, int64_t size, int64_t count = 1);
+  /// `count` left operands of products, likewise.
+  RowTile allocateFactors(int64_t rows, int64_t size, int64_t count = 1);
+  /// What a tile of `allocatePanels` takes.
+  int64_t panelElements(int64_t rows, int64_t size) const { return stepsOf(rows) * padded(size); }
+  /// What a tile of `allocateTransposed` takes.
+  int64_t transposedElements(int64_t columns, int64_t size) const {
+    return llvm::alignTo(columns, panelColumns) * stepsOf(size);
+  }
   /// `count` tiles with a contraction over `rows` rows, of `size` columns.
   PanelTile allocatePanels(int64_t rows, int64_t size, int64_t count = 1);
   /// `count` tiles with a contraction over `size` elements, of `columns` columns.
@@ -113,10 +131,10 @@ public:
   void storeVector(mlir::Value value, const HeadOperand &x, mlir::Value head, mlir::Value row,
                    int64_t vector);
   /// tile[r, :] ← scale (f32) · x[first + r, head, :] for r < rows; rows at or past `valid` (≥ 1)
-  /// repeat the last valid one.
+  /// repeat the last valid one. Pairs are not scaled, as that would round them: `multiply` scales.
   void packRows(const RowTile &tile, const HeadOperand &x, mlir::Value head, mlir::Value first,
                 mlir::Value valid, mlir::Value rows, mlir::Value scale);
-  /// tile[k, d] ← x[first + k, head, d] for k < valid.
+  /// tile[k, d] ← x[first + k, head, d] for k < valid; what completes a last pair is 0.
   void packPanels(const PanelTile &tile, const HeadOperand &x, mlir::Value head, mlir::Value first,
                   mlir::Value valid);
   /// tile[d, c] ← x[first + c, head, d] for c < valid; columns from there on are undefined.
@@ -126,17 +144,20 @@ public:
   // Products.
   /// `registerRows` × `vectors` zero vectors.
   llvm::SmallVector<mlir::Value> zeros(int64_t vectors);
+  /// tile[row, column…] ← a vector of f32, where the tile is a left operand of a product.
+  void storeFactor(mlir::Value vector, const RowTile &tile, mlir::Value row, mlir::Value column);
   /// accumulators[r · vectors + j] += Σ k in range: left[row + r, k] · right[panel][k, j]: in order
-  /// of k, with fused multiply-adds.
+  /// of k, with fused multiply-adds; the range is of what the contraction has.
   llvm::SmallVector<mlir::Value> product(mlir::ValueRange accumulators, const RowTile &left,
                                          mlir::Value row, const PanelTile &right, mlir::Value panel,
                                          IndexRange range, int64_t vectors);
   /// tile[r, panel] ← left[row + r, :] · right[:, panel] for the panels that hold the columns in
-  /// range; contraction over a row of `left`.
+  /// range; contraction over a row of `left`. In pairs times `scale`.
   void multiply(const RowTile &tile, const RowTile &left, mlir::Value row, const PanelTile &right,
-                IndexRange columns);
+                IndexRange columns, mlir::Value scale);
   /// sums[row + r, :] ← factors[r] · sums[row + r, :] + left[r, range] · right[range, :]; without
-  /// `factors` 1.
+  /// `factors` 1. In pairs what `left` holds beside the range, in a pair that is partly inside,
+  /// must be 0.
   void accumulate(const RowTile &sums, mlir::Value row, const RowTile &left, const PanelTile &right,
                   IndexRange range, mlir::Value factors = {});
   /// Columns rounded out to whole panels.
@@ -148,6 +169,12 @@ public:
                                      mlir::Value otherwise);
 
 private:
+  /// Whether arguments are bf16 and contiguous along heads, and the processor multiplies pairs.
+  static bool arePairs(const KernelFrame &frame, mlir::ArrayRef<mlir::Value> operands);
+  mlir::Type factorType() { return inPairs ? mlir::Type(b.getI32Type()) : b.getF32Type(); }
+  /// From `column` on, `lanes` words of two elements; elements past `columns` read as 0.
+  mlir::Value loadWords(const HeadOperand &x, mlir::Value head, mlir::Value row, mlir::Value column,
+                        int64_t columns);
   llvm::SmallVector<mlir::Value> transpose(llvm::SmallVector<mlir::Value> rows);
   /// Of a row of `size` elements; null where all lanes are inside.
   mlir::Value sizeMask(int64_t size, int64_t vector);

@@ -13,6 +13,8 @@ namespace nano::kernels {
 struct KernelOptions {
   int64_t lanes = 16; ///< elements of a vector. CPU: 16 (AVX-512) or 8 (AVX2); CUDA: what a thread
                       ///< loads at once, chosen by each emitter
+  /// CPU: vectors of 16 words of two bf16 numbers have dot products of pairs, added up in f32.
+  bool hasPairs = false;
   /// They are for blocks of a GPU's threads; else for threads of a processor, each with a range of
   /// iterations.
   bool onGpu = false;

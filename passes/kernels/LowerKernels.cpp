@@ -28,6 +28,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Dialect/X86Vector/X86VectorDialect.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -268,7 +269,7 @@ private:
     auto [it, isNew] = known.try_emplace(key);
     if (isNew) {
       std::string stem = special ? special->op.drop_front(strlen("nano.")).str() : stemOf(task);
-      KernelOptions options{lanes, isCuda};
+      KernelOptions options{.lanes = lanes, .hasPairs = pairs && lanes == 16, .onGpu = isCuda};
       if (isCuda)
         options.multiprocessors = rates.multiprocessors();
       // A row kernel's strides are in its code: its arguments are plain memory.

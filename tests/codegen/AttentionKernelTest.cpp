@@ -1,6 +1,7 @@
 // Attention kernels against the interpreter in double precision.
 // Tolerances are of |actual − expected| / (1 + |expected|): f32 2e-5 for y and lse, 1e-4 for
-// gradients (sums over all queries); bf16 0.6 % (one rounding of the result: 2⁻⁸, and the f32
+// gradients (sums over all queries); bf16 0.6 % (one rounding of the result, 2⁻⁹, one of the
+// weights or gradients of scores where the processor multiplies pairs of bf16, 2⁻⁹, and the f32
 // error).
 #include "passes/attention/AttentionKernels.h"
 #include "tests/codegen/AttentionTasks.h"
@@ -92,9 +93,10 @@ std::vector<TensorValue> check(TaskRunner &runner, std::vector<double> tolerance
   return expected;
 }
 
-/// Forward and backward kernels of one shape, at one vector width.
+/// Forward and backward kernels of one shape, at one vector width. `gradients`: the deviation of dy
+/// and delta.
 void checkBoth(const AttentionShape &shape, const KeyRanges &ranges, std::mt19937_64 &random,
-               int64_t lanes) {
+               int64_t lanes, double gradients = 1) {
   SCOPED_TRACE("T " + std::to_string(shape.tokens) + ", H " + std::to_string(shape.heads) +
                ", Dh " + std::to_string(shape.size) + ", " + shape.element + ", " +
                std::to_string(lanes) + " lanes");
@@ -108,8 +110,8 @@ void checkBoth(const AttentionShape &shape, const KeyRanges &ranges, std::mt1993
   for (unsigned i = 0; i < 5; ++i)
     backward->setInput(i, forward->input(i));
   backward->setInput(5, lse);
-  backward->setInput(6, TensorValue::normal(backward->inputType(6), random));
-  backward->setInput(7, TensorValue::normal(backward->inputType(7), random));
+  for (unsigned i : {6, 7})
+    backward->setInput(i, TensorValue::normal(backward->inputType(i), random, 0, gradients));
   double tolerance = isF32 ? 1e-4 : 6e-3;
   check(*backward, {tolerance, tolerance, tolerance}, random);
 }
@@ -140,6 +142,25 @@ TEST(AttentionKernel, HeadSizesThatFillNoVector) {
   for (int64_t size : {1, 20, 80, 136, 272})
     checkOnce({.tokens = 70, .heads = 3, .size = size}, keyRanges(70, true, 1000, 1, 0.1, random),
               random);
+}
+
+/// Where the processor multiplies pairs: heads of odd sizes, and documents and windows that begin
+/// and end within pairs. dy·v has numbers of one size whatever the head's.
+TEST(AttentionKernel, FactorsOfBf16) {
+  std::mt19937_64 random(12);
+  for (auto [size, valueSize] :
+       {std::pair<int64_t, int64_t>{1, 1}, {7, 20}, {33, 33}, {64, 64}, {80, 40}, {136, 136}}) {
+    AttentionShape shape{.tokens = 331,
+                         .heads = 2,
+                         .size = size,
+                         .element = "bf16",
+                         .packed = size == valueSize,
+                         .valueSize = valueSize};
+    for (int64_t lanes : TaskRunner::lanes())
+      for (const KeyRanges &ranges : {keyRanges(shape.tokens, true, 1, 33, 0.1, random),
+                                      arbitraryRanges(shape.tokens, random)})
+        checkBoth(shape, ranges, random, lanes, 1 / std::sqrt(double(valueSize)));
+  }
 }
 
 TEST(AttentionKernel, RandomShapesAndMasks) {
@@ -248,21 +269,22 @@ TEST(AttentionKernel, LargeScores) {
 TEST(AttentionKernel, DoesNotReadUnseenKeys) {
   std::mt19937_64 random(8);
   const int64_t tokens = 400, unseenFrom = 120, unseenTo = 330;
-  AttentionShape shape{.tokens = tokens, .heads = 2, .size = 32};
   // Queries before 330 see only keys before 120, the others only keys from 330 on.
   KeyRanges ranges{{{tokens}, {}}, {{tokens}, {}}};
   for (int64_t t = 0; t < tokens; ++t) {
     ranges.first.data.push_back(t < unseenTo ? 0 : unseenTo);
     ranges.last.data.push_back(t < unseenTo ? std::min(t, unseenFrom - 1) : t);
   }
+  const AttentionShape f32{.tokens = tokens, .heads = 2, .size = 32},
+      bf16{.tokens = tokens, .heads = 2, .size = 32, .element = "bf16"};
+  const int64_t row = f32.heads * f32.size;
   auto plant = [&](TaskRunner &runner, unsigned operand, double value) {
     TensorValue x = runner.input(operand);
-    int64_t row = shape.heads * shape.size;
     std::fill(x.data.begin() + unseenFrom * row, x.data.begin() + unseenTo * row, value);
     runner.setInput(operand, x);
   };
   double nan = std::numeric_limits<double>::quiet_NaN();
-  for (int64_t lanes : TaskRunner::lanes()) {
+  auto check = [&](const AttentionShape &shape, int64_t lanes) {
     auto forward = TaskRunner::make(attentionText(shape), kernels::emitAttentionKernel, lanes);
     ASSERT_TRUE(forward);
     fillQkv(*forward, ranges, random);
@@ -291,13 +313,15 @@ TEST(AttentionKernel, DoesNotReadUnseenKeys) {
           << "output " << i;
       if (i == 0)
         continue;
-      int64_t row = shape.heads * shape.size;
       EXPECT_TRUE(std::all_of(gradient.data.begin() + unseenFrom * row,
                               gradient.data.begin() + unseenTo * row,
                               [](double x) { return x == 0; }))
           << "a key that nobody sees has a gradient";
     }
-  }
+  };
+  for (int64_t lanes : TaskRunner::lanes())
+    for (const AttentionShape &shape : {f32, bf16})
+      check(shape, lanes);
 }
 
 TEST(AttentionKernel, RefusesToOverwriteItsOperands) {

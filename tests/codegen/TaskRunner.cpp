@@ -91,15 +91,16 @@ std::unique_ptr<TaskRunner> TaskRunner::make(llvm::StringRef text, kernels::Emit
   runner->task = taskOf(*runner->module);
   runner->kernelModule = ModuleOp::create(UnknownLoc::get(context));
   OpBuilder builder = OpBuilder::atBlockEnd(runner->kernelModule->getBody());
-  kernels::KernelFrame frame(runner->task, {.lanes = lanes}, builder, "kernel");
+  codegen::CpuTarget target = *codegen::CpuTarget::host();
+  target.avx512 &= lanes == 16;
+  target.avx512Bf16 &= lanes == 16;
+  kernels::KernelFrame frame(runner->task, {.lanes = lanes, .hasPairs = target.avx512Bf16}, builder,
+                             "kernel");
   if (failed(emitter(frame))) {
     ADD_FAILURE() << "no kernel was emitted";
     return nullptr;
   }
   frame.finish();
-  codegen::CpuTarget target = *codegen::CpuTarget::host();
-  target.avx512 &= lanes == 16;
-  target.avx512Bf16 &= lanes == 16;
   if (failed(verify(*runner->kernelModule))) {
     ADD_FAILURE() << "the kernel is malformed";
     return nullptr;
