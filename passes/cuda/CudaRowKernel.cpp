@@ -112,22 +112,24 @@ private:
     SmallVector<Value> roots;
     for (const RowPass &pass : plan.passes)
       llvm::append_range(roots, pass.roots(yielded));
-    if (layout.vectors > 1)
+    if (layout.vectors > 1 && !layout.holdsRotated)
       return loadAhead(roots, row);
-    if (plan.passes.size() == 1 || form.columns == 1)
+    if ((plan.passes.size() == 1 && !layout.holdsRotated) || form.columns == 1)
       return success();
     // What a mask guards is loaded anew where it is wanted, unless it is held.
     if (isPartial())
       return loadAhead(roots, row);
     if (!sharedRows.empty())
       return success();
-    Position position = row;
-    position.push_back(
-        {form.columns, RowEvaluator::lanes(columnOf(e.constant(0)), /*aligned=*/true)});
-    llvm::DenseSet<Value> seen;
-    for (Value root : roots)
-      if (failed(e.loadOperands(root, position, seen)))
-        return failure();
+    for (int64_t u = 0; u < layout.vectors; ++u) {
+      Position position = row;
+      position.push_back(
+          {form.columns, RowEvaluator::lanes(columnOf(e.constant(u)), /*aligned=*/true)});
+      llvm::DenseSet<Value> seen;
+      for (Value root : roots)
+        if (failed(e.loadOperands(root, position, seen)))
+          return failure();
+    }
     return success();
   }
 
@@ -203,6 +205,11 @@ private:
       group = e.constant(0);
       lane = {thread, 0};
     }
+    if (layout.holdsRotated) {
+      e.ring.apart = layout.group * layout.lanes;
+      for (int64_t u = 0; u < layout.vectors; ++u)
+        e.ring.columns.push_back(columnOf(e.constant(u)));
+    }
     openTotals(plan, group);
     if (failed(placeKept(group)))
       return failure();
@@ -211,7 +218,9 @@ private:
       return emitRowsAndColumns(group);
     if (tiles)
       return emitGathered(group);
-    frame.blockIterations = groups * layout.turns;
+    frame.blockIterations = groups * layout.turns * layout.together;
+    if (layout.together > 1)
+      return emitTogether(group);
     Index row = named("row", [&] { return e.add({frame.begin, 0}, group); });
     if (layout.turns > 1)
       return LogicalResult(
@@ -223,6 +232,21 @@ private:
     Value isInside = named("isInside", [&] { return less(row.value, frame.end); });
     return when(isInside, [&] {
       return emitRowHere({{form.iterations, RowEvaluator::uniform({row.value, e.depth()})}});
+    });
+  }
+
+  /// A group takes neighbouring rows one after the other. What these share is read before the loop.
+  LogicalResult emitTogether(Index group) {
+    const int64_t count = layout.together;
+    Index rows = named("rows", [&] { return e.add(e.div({frame.begin, 0}, count), group); });
+    Value isInside = less(e.mul(rows, count).value, frame.end);
+    return when(isInside, [&] {
+      rows.depth = e.depth();
+      return LogicalResult(
+          loop(v.index(0), v.index(count), 1, 0, {}, [&](Index each, MutableArrayRef<Value>) {
+            return emitRowHere({{form.iterations / count, RowEvaluator::uniform(rows)},
+                                {count, RowEvaluator::uniform(each)}});
+          }));
     });
   }
 
@@ -346,6 +370,9 @@ private:
     bool tooWide = false;
     for (RowPass &pass : plan.passes)
       llvm::erase_if(pass.kept, [&](Value value) {
+        // All that a thread reads is in its registers before it writes.
+        if (layout.holdsRotated)
+          return true;
         if (!isMoved(value) && !keepsLong)
           return !layout.resident;
         Type element = keptType(value);
@@ -427,7 +454,7 @@ private:
   LogicalResult emitRow(const Position &row) {
     Value rowNumber = numberOf(row);
     unsigned depth = e.depth();
-    bool inLoop = layout.vectors > 1;
+    bool inLoop = layout.vectors > 1 && !layout.holdsRotated;
     e.held.clear();
     for (const RowAhead &ahead : rowsAhead)
       e.held[ahead.load] = ahead.row;
@@ -560,6 +587,7 @@ LogicalResult emitCudaRowKernel(KernelFrame &frame, const RowForm &form) {
       tiles->widenBlock(layout, frame.task, form);
     else
       layout.takeTurns(frame.task, form, frame.options.multiprocessors);
+    layout.takeTogether(frame.task, form, frame.options.multiprocessors);
     FailureOr<RowForm> changed = form;
     if (layout.isTeam() && sumEarly(form))
       changed = RowForm::of(frame.task);

@@ -10,6 +10,8 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace nano::kernels {
@@ -46,6 +48,11 @@ constexpr int64_t drawnTurns = 4, allThreads = 2048;
 /// Threads of all blocks on a multiprocessor whose shared memory keeps long rows: with more of them
 /// a thread has too few registers for several loads in flight.
 constexpr int64_t keptRowThreads = 1024;
+
+/// Parts of a row, which rotations lead from one to another, that a thread holds at most; and bytes
+/// that it reads of a row at least: of queries or keys alone, as Llama turns them, it has too few
+/// loads in flight, and takes longer for them than threads that read rows twice.
+constexpr int64_t mostParts = 4, leastHeldParts = 64;
 
 /// Registers of a multiprocessor. A thread that holds `manyVectors` of a row and `manyRegisters` or
 /// more has `otherRegisters` beside them: so many that nothing is spilled.
@@ -208,7 +215,25 @@ CudaRowLayout CudaRowLayout::of(step::TaskOp task, const RowForm &form) {
   layout.group = best ? best : isShared ? longRowBlock : largestBlock;
   layout.vectors = llvm::divideCeil(all, layout.group);
   layout.threads = layout.group <= 32 ? smallBlock : layout.group;
+  if (isRotated && layout.resident && !gathers && form.columnReduces.empty())
+    layout.holdRotated(task, form, width.held);
   return layout;
+}
+
+void CudaRowLayout::holdRotated(step::TaskOp task, const RowForm &form, int64_t held) {
+  int64_t apart = form.columns;
+  for (auto rotate : task.getBody().front().getOps<graph::RotateOp>()) {
+    if (rotate.getType().getShape().back() != form.columns)
+      return;
+    apart = std::gcd(apart, rotate.getShift());
+  }
+  const int64_t rowThreads = apart / lanes, parts = form.columns / apart;
+  if (apart % lanes != 0 || !llvm::isPowerOf2_64(rowThreads) || parts == 1 || parts > mostParts ||
+      parts < vectors || group > 32 || held * lanes * parts < leastHeldParts)
+    return;
+  holdsRotated = true;
+  group = rowThreads;
+  vectors = parts;
 }
 
 /// Registers that a thread may have where so many warps run at a time: a quarter of them on each of
@@ -295,6 +320,36 @@ void CudaRowLayout::takeTurns(step::TaskOp task, const RowForm &form, int64_t mu
   turns = drawnTurns;
   while (turns > 1 && form.iterations < turns * rows)
     turns /= 2;
+}
+
+/// Neighbouring rows that read the same rows of each operand that is repeated for them; 1 where
+/// there is none.
+static int64_t sharingRows(step::TaskOp task, const RowForm &form) {
+  int64_t rows = 0;
+  for (auto op : task.getBody().front().getOps<graph::BroadcastOp>()) {
+    const ArrayRef<int64_t> shape = op.getType().getShape(),
+                            sizes = cast<ShapedType>(op.getX().getType()).getShape();
+    const auto last = int64_t(shape.size()) - 1;
+    if (last < 1 || elementsOf(op.getResult()) != form.elements() || shape[last] != form.columns)
+      continue;
+    auto sizeOf = [&](int64_t dim) -> int64_t {
+      const auto *it = llvm::find(op.getDims(), dim);
+      return it == op.getDims().end() ? 1 : sizes[it - op.getDims().begin()];
+    };
+    if (sizeOf(last) == form.columns && elementsOf(op.getX()) > form.columns)
+      rows = std::gcd(rows, sizeOf(last - 1) == 1 ? shape[last - 1] : 1);
+  }
+  return std::max<int64_t>(1, rows);
+}
+
+void CudaRowLayout::takeTogether(step::TaskOp task, const RowForm &form, int64_t multiprocessors) {
+  if (!holdsRotated)
+    return;
+  const int64_t all = sharingRows(task, form);
+  const int64_t rows = groups() * multiprocessors * (allThreads / threads) / 2;
+  for (together = all; together > 1; --together)
+    if (all % together == 0 && form.iterations >= together * rows)
+      return;
 }
 
 void CudaRowLayout::keepLongRow(const RowForm &form, int64_t blocks) {

@@ -17,7 +17,10 @@ struct CudaRowLayout {
   int64_t vectors = 1;   ///< accesses of a thread in a row. Elements form: in a block's iterations
   int64_t threads = 128; ///< of a block
   int64_t turns = 1;     ///< rows that a group takes one after the other
+  int64_t together = 1;  ///< neighbouring rows that a group takes one after the other
   int64_t blocks = 0;    ///< that a multiprocessor must have registers for; 0: any number
+  bool holdsRotated = false; ///< what a thread's columns are rotated to are its own, too: its
+                             ///< vectors are computed side by side
   bool copiesRows = false;   ///< a block that walks over rows copies them ahead to shared memory
   bool walksColumns = false; ///< a row has more columns to add up than a block's registers hold: as
                              ///< in the Columns form, a block has a strip of them, for all rows
@@ -30,6 +33,10 @@ struct CudaRowLayout {
   /// Of rows that are drawn at random and not read: several a group, if blocks are left for the
   /// whole GPU.
   void takeTurns(step::TaskOp task, const RowForm &form, int64_t multiprocessors);
+
+  /// Of rows, as heads of a token, that read the same rows of operands that have fewer, as tables
+  /// of a rotation: several a group, if blocks are left for the whole GPU.
+  void takeTogether(step::TaskOp task, const RowForm &form, int64_t multiprocessors);
 
   /// For a long row that shared memory keeps values of, when that has room for so many blocks.
   void keepLongRow(const RowForm &form, int64_t blocks);
@@ -51,6 +58,9 @@ struct CudaRowLayout {
   int64_t iterations(const RowForm &form) const;
 
 private:
+  /// Where all rotations are by half a row or another part of it, and a thread reads enough:
+  /// threads that have all parts. `held`: bytes an element of what a thread reads.
+  void holdRotated(step::TaskOp task, const RowForm &form, int64_t held);
   /// Threads side by side along the columns, and in several rows.
   void walkColumns(const RowForm &form);
   /// Of rows that are reduced and whose columns are added up; `held`: bytes an element of what a

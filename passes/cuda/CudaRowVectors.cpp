@@ -53,10 +53,11 @@ FailureOr<SmallVector<Value>> CudaRowVectors::overVectors(const Position &row, A
   };
   if (window)
     return loop(v.index(0), v.index(window->count), 1, window->count, sums, one);
-  if (layout.vectors == 1) {
+  if (layout.vectors == 1 || layout.holdsRotated) {
     SmallVector<Value> next(sums);
-    if (failed(one(e.constant(0), next)))
-      return failure();
+    for (int64_t u = 0; u < layout.vectors; ++u)
+      if (failed(one(e.constant(u), next)))
+        return failure();
     return next;
   }
   bool whole = layout.resident || !form.columnReduces.empty();

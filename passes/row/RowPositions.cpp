@@ -305,6 +305,11 @@ Coordinate RowPositions::rotated(Coordinate coordinate, int64_t shift, int64_t s
     return coordinate;
   bool keepsLanes = coordinate.kind == Kind::Lanes && coordinate.aligned && size % v.lanes == 0 &&
                     shift % v.lanes == 0;
+  const auto count = int64_t(ring.columns.size());
+  if (keepsLanes && count > 0 && size == count * ring.apart && shift % ring.apart == 0)
+    for (auto [i, column] : llvm::enumerate(ring.columns))
+      if (column.value == coordinate.at.value)
+        return lanes(ring.columns[(int64_t(i) + shift / ring.apart) % count], true);
   if (coordinate.kind == Kind::Uniform || keepsLanes) {
     Index moved = add(coordinate.at, constant(shift));
     if (auto known = getConstantIntValue(moved.value)) {

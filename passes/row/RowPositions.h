@@ -70,6 +70,14 @@ public:
   static Coordinate lanes(Index at, bool aligned) { return {Coordinate::Kind::Lanes, at, aligned}; }
   /// All digits as one coordinate.
   Coordinate merge(llvm::ArrayRef<Digit> digits);
+  /// Columns of a row at which the present thread has vectors, one behind each `apart`, which come
+  /// round: a rotation by whole ones leads from one to another. Empty where a thread's vectors are
+  /// not known together.
+  struct Ring {
+    llvm::SmallVector<Index, 2> columns;
+    int64_t apart = 0;
+  };
+  Ring ring;
   /// Splits a digit if need be so that the digits from the result on hold `elements` elements.
   size_t splitAt(Position &position, int64_t elements);
 
