@@ -50,6 +50,10 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
   passes.addPass(createCheckIndices(options.checkIndices));
   // Before a loss and a sum of the same logits see these in two forms.
   passes.addPass(createShareLogSums());
+  // On the forward pass, so that the gradients of numbers and weights are those of what it makes.
+  ScaleWeightsOptions scale;
+  scale.report = options.reportDetails;
+  passes.addPass(createScaleWeights(scale));
   // After the targets of losses are known to be tokens, and on the forward pass, so that the
   // derivatives of what it changes are aligned too. For GPUs: the CPU's library takes any rows as
   // it takes others.

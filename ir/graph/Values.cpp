@@ -1,8 +1,11 @@
 // What passes ask of values of graph programs.
 #include "ir/graph/Values.h"
 
+#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/ElementwiseOps.h"
+#include "ir/graph/Program.h"
 #include "ir/graph/ShapeOps.h"
+#include "ir/graph/TableOps.h"
 
 using namespace mlir;
 
@@ -22,6 +25,25 @@ LoadOp loadOf(Value value) {
   while (isa_and_present<CastOp, ReshapeOp>(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   return value.getDefiningOp<LoadOp>();
+}
+
+bool isOfParameters(Value value, llvm::SetVector<Operation *> &ops) {
+  Operation *op = value.getDefiningOp();
+  if (auto load = dyn_cast_if_present<LoadOp>(op)) {
+    auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(load, load.getSymbolAttr());
+    if (!state || state.getRole() != Role::Parameter)
+      return false;
+  } else if (!isa_and_present<BroadcastOp, CastOp, ConstantOp, IotaOp, MulOp, ReshapeOp, SelectOp,
+                              SliceOp>(op)) {
+    return false;
+  }
+  if (ops.contains(op))
+    return true;
+  for (Value operand : op->getOperands())
+    if (!isOfParameters(operand, ops))
+      return false;
+  ops.insert(op);
+  return true;
 }
 
 } // namespace nano::graph

@@ -10,6 +10,7 @@
 #include "ir/graph/ShapeOps.h"
 #include "ir/graph/Values.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -39,9 +40,28 @@ Value withoutZeros(Value value) {
   return hasZeros ? rows.getInputs().front() : value;
 }
 
+/// What a product multiplies by numbers; null where `mul` multiplies by none.
+Value multiplied(MulOp mul) {
+  if (mul.getRhs().getDefiningOp<BroadcastOp>())
+    return mul.getLhs();
+  return mul.getLhs().getDefiningOp<BroadcastOp>() ? mul.getRhs() : Value();
+}
+
+/// The weight that `value` shows, multiplied by numbers made of parameters, as nano-scale-weights
+/// leaves it; null where it shows none.
+MulOp scaledRows(Value value) {
+  while (isa_and_present<CastOp, ReshapeOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  auto mul = value.getDefiningOp<MulOp>();
+  llvm::SetVector<Operation *> ops;
+  return mul && multiplied(mul) && isOfParameters(mul, ops) ? mul : MulOp();
+}
+
 /// The name of the state that `value` shows whole; empty when it shows none.
 StringRef loadedState(Value value) {
-  LoadOp load = loadOf(withoutZeros(value));
+  value = withoutZeros(value);
+  MulOp scaled = scaledRows(value);
+  LoadOp load = loadOf(scaled ? multiplied(scaled) : value);
   return load ? load.getSymbol() : StringRef();
 }
 
@@ -51,16 +71,32 @@ bool isFirstRows(Operation *op) {
   return slice && slice.getDim() == 0 && slice.getStart() == 0;
 }
 
+/// Of the readers of a weight's gradient the one that goes on with it: where numbers multiply the
+/// weight's rows, these numbers' own gradients are computed of it too.
+Operation *readerOf(Value value) {
+  if (value.hasOneUse())
+    return *value.user_begin();
+  Operation *reader = nullptr;
+  for (Operation *user : value.getUsers()) {
+    auto mul = dyn_cast<MulOp>(user);
+    if (!mul || (multiplied(mul) == value && reader))
+      return nullptr;
+    if (multiplied(mul) == value)
+      reader = user;
+  }
+  return reader;
+}
+
 /// The parameter whose gradient `value` is added to; empty when it is none's.
 StringRef gradientOf(Value value) {
-  while (value.hasOneUse()) {
-    Operation *user = *value.user_begin();
+  while (Operation *user = readerOf(value)) {
     StringRef symbol;
     if (auto store = dyn_cast<StoreOp>(user))
       symbol = store.getSymbol();
     else if (auto accumulate = dyn_cast<AccumulateOp>(user))
       symbol = accumulate.getSymbol();
-    else if (!isa<CastOp, ReshapeOp, AddOp>(user) && !isFirstRows(user))
+    else if (!isa<CastOp, ReshapeOp, AddOp>(user) && !isFirstRows(user) &&
+             !(isa<MulOp>(user) && multiplied(cast<MulOp>(user)) == value))
       return {};
     if (!symbol.empty())
       return symbol.consume_front("grad.") ? symbol : StringRef();
@@ -70,6 +106,23 @@ StringRef gradientOf(Value value) {
 }
 
 } // namespace
+
+Value storedWeight(OpBuilder &builder, const Product &product) {
+  StateOp weight = product.weight;
+  MatmulOp op = product.op;
+  GraphBuilder g(builder, weight.getLoc());
+  if (MulOp scaled = scaledRows(withoutZeros(op.getB()))) {
+    llvm::SetVector<Operation *> ops;
+    isOfParameters(scaled, ops);
+    IRMapping mapping;
+    for (Operation *each : ops)
+      builder.clone(*each, mapping);
+    return mapping.lookup(scaled.getResult());
+  }
+  const int64_t columns = tensorType(op.getB()).getDimSize(1);
+  return g.reshape(g.load(weight.getSymName(), weight.getTensorType()),
+                   {weight.getTensorType().getNumElements() / columns, columns});
+}
 
 SmallVector<Product> findProducts(ProgramOp function) {
   auto module = function->getParentOfType<ModuleOp>();

@@ -28,10 +28,15 @@ struct Product {
 };
 
 /// The products of a training program, in its order. A forward product reads a parameter as its
-/// second operand, whole, through casts and reshapes alone; what reads it the other way round
-/// later is the gradient of the input; the gradient of the weight is stored or accumulated under
-/// the parameter's name, after casts, reshapes and sums.
+/// second operand, whole, through casts and reshapes alone, or multiplied by numbers that are made
+/// of parameters; what reads it the other way round later is the gradient of the input; the
+/// gradient of the weight is stored or accumulated under the parameter's name, after casts,
+/// reshapes, sums and these numbers.
 llvm::SmallVector<Product> findProducts(graph::ProgramOp function);
+
+/// A weight as the products read it: in two dimensions, by its numbers, without rows of zeros and
+/// the rounding to their type.
+mlir::Value storedWeight(mlir::OpBuilder &builder, const Product &product);
 
 /// Those of them whose weight has another recipe than off, forward or both ways: what
 /// nano-scale-products is asked to compute from 8-bit operands. It leaves those in the compute type

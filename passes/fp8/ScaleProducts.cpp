@@ -266,16 +266,6 @@ Value unpadded(OpBuilder &builder, Location location, Value scales, int64_t colu
                          builder.getI64IntegerAttr(1), builder.getI64IntegerAttr(0));
 }
 
-/// A weight as the products read it: in two dimensions, without their rows of zeros and the
-/// rounding to their type.
-static Value storedWeight(GraphBuilder &g, const Product &product) {
-  StateOp weight = product.weight;
-  MatmulOp op = product.op;
-  const int64_t columns = tensorType(op.getB()).getDimSize(1);
-  return g.reshape(g.load(weight.getSymName(), weight.getTensorType()),
-                   {weight.getTensorType().getNumElements() / columns, columns});
-}
-
 /// The scale that weights have together; null where the owner shares none.
 Value ModuleScaler::sharedWeightScale(OpBuilder &builder, StringRef owner,
                                       ArrayRef<Product> products, bool isFirst) {
@@ -295,7 +285,7 @@ Value ModuleScaler::sharedWeightScale(OpBuilder &builder, StringRef owner,
     StateOp weight = product.weight;
     if (product.part != Part::Forward || ownerOf(owners, weight.getSymName()) != owner)
       continue;
-    Value amax = amaxOf(builder, weight.getLoc(), storedWeight(g, product));
+    Value amax = amaxOf(builder, weight.getLoc(), storedWeight(builder, product));
     largest = largest ? MaxOp::create(builder, location, amax.getType(), largest, amax).getResult()
                       : amax;
   }
@@ -352,7 +342,7 @@ Scaled ModuleScaler::weightCopy(ProgramOp function, const Product &product,
       copy.scale = g.transpose(straight.scale);
   } else if (isFirst) {
     MatmulOp op = product.op;
-    Value stored = storedWeight(g, product);
+    Value stored = storedWeight(builder, product);
     const int64_t zeros = tensorType(op.getB()).getDimSize(0) - tensorType(stored).getDimSize(0);
     // A block of scales may reach into the rows of zeros; else they are the same in 8 bits.
     if (perBlock)

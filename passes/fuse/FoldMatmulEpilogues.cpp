@@ -76,10 +76,23 @@ Value rebuild(PatternRewriter &rewriter, Operation *at, Product matmul, Type typ
   return op;
 }
 
+/// True for a value that a few element-wise ops make into what a state keeps in the same type, as
+/// the gradient of a weight whose rows numbers multiply.
+bool isKept(Value value, int64_t ops = 4) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (auto store = dyn_cast<StoreOp>(user))
+      return store.getValue() == value;
+    return ops > 0 && (user->hasTrait<ElementwiseOp>() || isa<ReshapeOp>(user)) &&
+           getElementTypeOrSelf(user->getResult(0)) == getElementTypeOrSelf(value) &&
+           isKept(user->getResult(0), ops - 1);
+  });
+}
+
 /// True for a cast to a wider type that kernels alone read, and of which no product can be made
-/// part: they widen a narrow result for nothing.
+/// part: they widen a narrow result for nothing, unless a state keeps what they make of it.
 bool isWidenedInKernels(CastOp op) {
-  if (tensorType(op).getElementTypeBitWidth() <= tensorType(op.getX()).getElementTypeBitWidth())
+  if (tensorType(op).getElementTypeBitWidth() <= tensorType(op.getX()).getElementTypeBitWidth() ||
+      isKept(op))
     return false;
   auto takesProduct = [&](Operation *user) {
     if (isa<MulOp>(user))

@@ -91,6 +91,22 @@ nano.program @widened_in_kernels(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>, 
   nano.return %y : tensor<8x16xf32>
 }
 
+// What a state keeps of it in f32, as the gradient of a weight by whose rows' numbers it is multiplied,
+// is not rounded.
+// CHECK-LABEL: nano.program @kept
+// CHECK:         %[[G:.*]] = nano.matmul %{{.*}}, %{{.*}} {transpose_a} : (tensor<32x8xbf16>, tensor<32x16xbf16>) -> tensor<8x16xf32>
+// CHECK-NEXT:    nano.mul %[[G]], %{{.*}} : tensor<8x16xf32>
+nano.state @kept_gradient : tensor<128xf32> {init = #nano.init<"constant", [0.0]>, role = #nano.role<gradient>}
+nano.program @kept(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>, %s: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  %0 = nano.matmul %a, %b {transpose_a} : (tensor<32x8xbf16>, tensor<32x16xbf16>) -> tensor<8x16xbf16>
+  %1 = nano.cast %0 : tensor<8x16xbf16> -> tensor<8x16xf32>
+  %2 = nano.mul %1, %s : tensor<8x16xf32>
+  %3 = nano.reshape %2 : tensor<8x16xf32> -> tensor<128xf32>
+  nano.store %3, @kept_gradient : tensor<128xf32>
+  %4 = nano.mul %1, %1 : tensor<8x16xf32>
+  nano.return %4 : tensor<8x16xf32>
+}
+
 // Not every library has a product of f32 factors with a narrower result.
 // CHECK-LABEL: nano.program @narrowed_behind_f32
 // CHECK-NEXT:  %[[P:.*]] = nano.matmul %arg0, %arg1 : (tensor<8x32xf32>, tensor<32x16xf32>) -> tensor<8x16xf32>
