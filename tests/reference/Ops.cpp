@@ -11,30 +11,53 @@
 
 namespace nano::reference {
 
+namespace {
+
+/// Rows of addMatmul, each sum in the same order whatever their number; b is read once for all.
+template <int Rows>
+[[gnu::always_inline]] inline void addRows(Real *__restrict c, const Real *__restrict a,
+                                           const Real *__restrict b, int64_t k, int64_t n) {
+  int64_t inner = 0;
+  for (; inner + 4 <= k; inner += 4) {
+    const Real *b0 = b + inner * n, *b1 = b0 + n, *b2 = b1 + n, *b3 = b2 + n;
+    for (int64_t col = 0; col < n; ++col)
+      for (int row = 0; row < Rows; ++row) {
+        const Real *factors = a + row * k + inner;
+        c[row * n + col] += factors[0] * b0[col] + factors[1] * b1[col] + factors[2] * b2[col] +
+                            factors[3] * b3[col];
+      }
+  }
+  for (; inner < k; ++inner)
+    for (int row = 0; row < Rows; ++row)
+      for (int64_t col = 0; col < n; ++col)
+        c[row * n + col] += a[row * k + inner] * b[inner * n + col];
+}
+
+/// y += factor·x.
+[[gnu::always_inline]] inline void addTimes(Real *__restrict y, Real factor,
+                                            const Real *__restrict x, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    y[i] += factor * x[i];
+}
+
+} // namespace
+
 NANO_VECTOR_CLONES
 void addMatmul(Real *c, const Real *a, const Real *b, int64_t m, int64_t k, int64_t n) {
-  for (int64_t row = 0; row < m; ++row) {
-    Real *__restrict out = c + row * n;
-    const Real *factors = a + row * k;
-    int64_t inner = 0;
-    for (; inner + 4 <= k; inner += 4) {
-      const Real *b0 = b + inner * n, *b1 = b0 + n, *b2 = b1 + n, *b3 = b2 + n;
-      const Real a0 = factors[inner], a1 = factors[inner + 1], a2 = factors[inner + 2],
-                 a3 = factors[inner + 3];
-      for (int64_t col = 0; col < n; ++col)
-        out[col] += a0 * b0[col] + a1 * b1[col] + a2 * b2[col] + a3 * b3[col];
-    }
-    for (; inner < k; ++inner)
-      for (int64_t col = 0; col < n; ++col)
-        out[col] += factors[inner] * b[inner * n + col];
-  }
+  int64_t row = 0;
+  for (; row + 4 <= m; row += 4)
+    addRows<4>(c + row * n, a + row * k, b, k, n);
+  for (; row < m; ++row)
+    addRows<1>(c + row * n, a + row * k, b, k, n);
 }
 
 Vec transpose(const Real *a, int64_t rows, int64_t cols) {
+  constexpr int64_t tile = 8; // of lines of the cache
   Vec result(rows * cols);
-  for (int64_t row = 0; row < rows; ++row)
+  for (int64_t begin = 0; begin < rows; begin += tile)
     for (int64_t col = 0; col < cols; ++col)
-      result[col * rows + row] = a[row * cols + col];
+      for (int64_t row = begin; row < std::min(begin + tile, rows); ++row)
+        result[col * rows + row] = a[row * cols + col];
   return result;
 }
 
@@ -230,6 +253,7 @@ AttentionRow attentionRow(const Attention &how, const Vec &q, const Vec &k, int6
 
 } // namespace
 
+NANO_VECTOR_CLONES
 Vec attention(const Attention &how, const Vec &q, const Vec &k, const Vec &v) {
   const int64_t stride = how.heads * how.headDim, rows = q.size() / stride;
   Vec y(q.size(), 0);
@@ -239,8 +263,7 @@ Vec attention(const Attention &how, const Vec &q, const Vec &k, const Vec &v) {
       Real *out = &y[query * stride + head * how.headDim];
       for (size_t i = 0; i < row.keys.size(); ++i) {
         const Real *value = &v[row.keys[i] * stride + head * how.headDim];
-        for (int64_t d = 0; d < how.headDim; ++d)
-          out[d] += row.weights[i] * value[d];
+        addTimes(out, row.weights[i], value, how.headDim);
       }
     }
   return y;
@@ -248,6 +271,7 @@ Vec attention(const Attention &how, const Vec &q, const Vec &k, const Vec &v) {
 
 // For one query with weights p over its keys: dp = dy·v, ds = p·(dp − Σ p·dp), the derivative of
 // softmax; then dq = scale·Σ ds·k, dk = scale·ds·q, dv = p·dy.
+NANO_VECTOR_CLONES
 AttentionGradient attentionBackward(const Attention &how, const Vec &q, const Vec &k, const Vec &v,
                                     const Vec &dy) {
   const int64_t stride = how.heads * how.headDim, rows = q.size() / stride, width = how.headDim;
@@ -265,11 +289,9 @@ AttentionGradient attentionBackward(const Attention &how, const Vec &q, const Ve
       for (size_t i = 0; i < row.keys.size(); ++i) {
         const int64_t keyAt = row.keys[i] * stride + head * width;
         const Real dScore = how.scale * row.weights[i] * (dWeights[i] - mean);
-        for (int64_t d = 0; d < width; ++d) {
-          result.dq[at + d] += dScore * k[keyAt + d];
-          result.dk[keyAt + d] += dScore * q[at + d];
-          result.dv[keyAt + d] += row.weights[i] * dy[at + d];
-        }
+        addTimes(&result.dq[at], dScore, &k[keyAt], width);
+        addTimes(&result.dk[keyAt], dScore, &q[at], width);
+        addTimes(&result.dv[keyAt], row.weights[i], &dy[at], width);
       }
     }
   return result;
