@@ -33,14 +33,12 @@ missing_packages() {
   printf '%s' "${missing[*]}"
 }
 
-# install_packages NAME...: gets what is missing with apt-get, after saying what. Returns 1, with
-# the reason told, when it cannot; does nothing, and needs neither network nor root, when nothing is
-# missing.
-install_packages() {
-  local missing name as_root=() unknown=()
-  missing=$(missing_packages "$@")
-  [[ -n $missing ]] || return 0
-  say "installing with apt-get: $missing"
+# prepare_apt NAME...: has apt ask its sources for their packages, and sets as_root, what installs these
+# names; once. Returns 1, with the reason told, where this user cannot install.
+apt_is=unasked as_root=()
+prepare_apt() {
+  [[ $apt_is == unasked ]] || { [[ $apt_is == ready ]]; return; }
+  apt_is=useless
   if ! command -v apt-get >/dev/null; then
     say "this machine has no apt-get: install these packages' counterparts by hand" >&2
     return 1
@@ -48,23 +46,47 @@ install_packages() {
   if [[ $(id -u) -ne 0 ]]; then
     if ! command -v sudo >/dev/null; then
       say "installing needs root: run this as root, or install sudo, or have an administrator run:" \
-        "apt-get install $missing" >&2
+        "apt-get install $*" >&2
       return 1
     fi
     as_root=(sudo)
   fi
+  apt_is=ready
   if ! "${as_root[@]}" apt-get -qq update; then
     say "apt-get update failed (is the network there?); going on with the package lists present" >&2
   fi
-  for name in $missing; do
-    apt-cache policy "$name" | grep '^ *Candidate: [^(]' >/dev/null || unknown+=("$name")
+}
+
+# unknown_packages NAME...: those that apt does not have, on one line. Asked for all at once: without
+# a cache of its own, as in containers, apt reads its lists for every question.
+unknown_packages() {
+  local known name unknown=()
+  known=$(apt-cache policy "$@" 2>/dev/null |
+    awk '/^[^ ].*:$/ { name = $1 } / Candidate: [^(]/ { print name }')
+  for name in "$@"; do
+    [[ $'\n'$known$'\n' == *$'\n'"$name:"$'\n'* ]] || unknown+=("$name")
   done
-  if ((${#unknown[@]})); then
-    say "apt has no package ${unknown[*]}: Debian 12 carries LLVM 22 in bookworm-security," \
+  printf '%s' "${unknown[*]}"
+}
+
+# install_packages NAME...: gets what is missing with apt-get, after saying what. Returns 1, with
+# the reason told, when it cannot; does nothing, and needs neither network nor root, when nothing is
+# missing.
+install_packages() {
+  local missing unknown
+  missing=$(missing_packages "$@")
+  [[ -n $missing ]] || return 0
+  say "installing with apt-get: $missing"
+  # shellcheck disable=SC2086  # the list is meant to split
+  prepare_apt $missing || return 1
+  # shellcheck disable=SC2086
+  unknown=$(unknown_packages $missing)
+  if [[ -n $unknown ]]; then
+    say "apt has no package $unknown: Debian 12 carries LLVM 22 in bookworm-security," \
       "the others in main; check /etc/apt for both" >&2
     return 1
   fi
-  # shellcheck disable=SC2086  # the list is meant to split
+  # shellcheck disable=SC2086
   if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get -qq -y -o Dpkg::Use-Pty=0 --no-install-recommends install $missing; then
     say "apt-get could not install $missing; its messages stand above" >&2
