@@ -70,13 +70,13 @@ struct CompileOptions {
 /// What `compileKernels` made, by plan::Kernel's index.
 struct Kernels {
   std::vector<std::unique_ptr<KernelImage>> images;
-  std::vector<const Kernel *> byIndex; ///< null: no program launches it
+  std::vector<const Kernel *> byIndex; ///< null: no program launches one of its source
   int compiled = 0, cached = 0;        ///< sources
 };
 
-/// All kernels that the programs of a CUDA plan launch, compiled by $CXX or c++ or taken from the
-/// cache. BadInput with the compiler's first error when a source does not compile, or when there is
-/// no compiler.
+/// The kernels of all sources of which the programs of a CUDA plan launch one, compiled by $CXX or
+/// c++ or taken from the cache. BadInput with the compiler's first error when a source does not
+/// compile, or when there is no compiler.
 Result<Kernels> compileKernels(const plan::Plan &plan, const CompileOptions &options);
 
 } // namespace nano::emulator

@@ -1,8 +1,10 @@
 // The emulator as a device: launches of several segments, library calls, what a program starts
 // with, compiled kernels that are kept, and what it refuses.
+#include "runtime/emulator/KernelImage.h"
 #include "runtime/emulator/Options.h"
 #include "tests/runtime/emulator/KernelRun.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -133,6 +135,81 @@ TEST(EmulatorDevice, KeepsCompiledKernelsAndMakesDamagedOnesAgain) {
     EXPECT_THAT(describe(), HasSubstr("1 kernels (0 sources compiled, 1 from the cache)"));
   }
   fs::remove_all(folder);
+}
+
+/// A folder for compiled kernels, and plans whose kernels go there, by one compiler at a time.
+class EmulatorSources : public testing::Test {
+protected:
+  EmulatorSources() { EXPECT_TRUE(mkdtemp(folder.data())); }
+  ~EmulatorSources() override { std::filesystem::remove_all(folder); }
+
+  /// Compiles kernels a, b and so on, each a source of its own with `before` in front of it.
+  Result<emulator::Kernels> compile(const std::string &names, const std::string &bad = "",
+                                    const std::string &before = "") const {
+    KernelRun run("segments.cu", "add_number");
+    plan::Plan &plan = run.plan();
+    const plan::Kernel kernel = plan.kernels[0];
+    const plan::Command launch = plan.programs[0].commands[0];
+    plan.kernels.clear();
+    plan.programs[0].commands.clear();
+    for (char letter : names) {
+      const std::string name(1, letter), file = name + ".cu";
+      plan.sources.push_back({file, "#include \"test_launch.h\"\n" + before +
+                                        "extern \"C\" __global__ void\n" + name +
+                                        "(const __grid_constant__ TestLaunch<1> launch) {\n" +
+                                        (name == bad ? "  noSuchThing();\n}\n" : "}\n")});
+      plan.kernels.push_back(kernel);
+      plan.kernels.back().name = name;
+      plan.kernels.back().source = file;
+      plan.programs[0].commands.push_back(launch);
+      plan.programs[0].commands.back().as<plan::Launch>()->kernel = plan.kernels.size() - 1;
+    }
+    emulator::CompileOptions options;
+    options.cacheFolder = folder;
+    return emulator::compileKernels(plan, options);
+  }
+
+  /// How many libraries lie there.
+  long libraries() const {
+    const std::filesystem::directory_iterator entries(folder);
+    return std::count_if(begin(entries), end(entries),
+                         [](const auto &entry) { return entry.path().extension() == ".emulator"; });
+  }
+
+  std::string folder =
+      (std::filesystem::temp_directory_path() / "nano-emulator-sources-XXXXXX").string();
+};
+
+TEST_F(EmulatorSources, AreCompiledTogetherAndFoundOneByOne) {
+  Result<emulator::Kernels> kernels = compile("abc");
+  ASSERT_TRUE(kernels) << kernels.error().message;
+  EXPECT_EQ(kernels->compiled, 3);
+  EXPECT_EQ(libraries(), 1);
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(kernels->byIndex[i]->name, std::string(1, char('a' + i)));
+  kernels = compile("bd");
+  ASSERT_TRUE(kernels) << kernels.error().message;
+  EXPECT_EQ(kernels->compiled, 1);
+  EXPECT_EQ(kernels->cached, 1);
+  EXPECT_EQ(libraries(), 2);
+}
+
+TEST_F(EmulatorSources, ThatDefineMoreThanKernelsAreCompiledAlone) {
+  for (const char *more : {"static float half(float x) { return x / 2; }\n", "#define HALF 0.5f\n",
+                           "using namespace nano;\n", "// half\nconst float half = 0.5f;\n"}) {
+    const long before = libraries();
+    ASSERT_TRUE(compile("ab", "", more)) << more;
+    EXPECT_EQ(libraries(), before + 2) << more;
+  }
+}
+
+TEST_F(EmulatorSources, ThatDoNotCompileAreNamed) {
+  const Result<emulator::Kernels> kernels = compile("abc", "b");
+  ASSERT_FALSE(kernels);
+  EXPECT_THAT(kernels.error().message,
+              AllOf(HasSubstr("kernel source b.cu does not compile for the emulator: "),
+                    HasSubstr("noSuchThing")));
+  EXPECT_EQ(libraries(), 2);
 }
 
 TEST(EmulatorDevice, RefusesWhatItCannotRun) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 namespace nano::test {
 
@@ -28,6 +29,21 @@ std::string root() {
           ? NANO_TEST_ROOT "/"
           : "";
   return found;
+}
+
+/// The kernels that a text defines by test_launch.h's macros.
+[[maybe_unused]] std::vector<std::string> kernelsOf(const std::string &text) {
+  std::vector<std::string> names;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t begin = line.find('(') + 1;
+    const std::string name = line.substr(begin, line.find(',') - begin);
+    if (line.starts_with("TEST_KERNEL("))
+      names.push_back(name);
+    if (line.starts_with("TEST_PAIR("))
+      names.insert(names.end(), {name + "_good", name + "_bad"});
+  }
+  return names;
 }
 
 std::string kernelFile(const std::string &file) {
@@ -74,6 +90,14 @@ KernelRun::KernelRun(const std::string &file, const std::string &kernel) {
   entry.iterationsPerBlock = 1;
   entry.maxSegments = 1;
   plan.kernels.push_back(entry);
+#ifndef NANO_TEST_ON_GPU
+  // With the others of the file beside it, one library of the cache is that of all its tests.
+  for (const std::string &other : kernelsOf(plan.sources[0].text))
+    if (other != kernel) {
+      plan.kernels.push_back(entry);
+      plan.kernels.back().name = other;
+    }
+#endif
   plan::Launch launch;
   launch.segments.resize(1);
   launch.segments[0].iterations = 1;
