@@ -2,7 +2,7 @@
 # (MLIR's headers: NanoMlir.cmake.)
 
 # The headers that need longest, parsed once. Nearly every source without MLIR includes the plan's.
-set(nano_light_headers <fmt/format.h> <nlohmann/json.hpp> ${PROJECT_SOURCE_DIR}/runtime/plan/PlanFile.h)
+set(nano_light_headers <chrono> <deque> <fmt/format.h> <future> <nlohmann/json.hpp> <set> ${PROJECT_SOURCE_DIR}/runtime/plan/PlanFile.h)
 add_library(nano-light-pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/EmptyPch.cpp)
 target_link_libraries(nano-light-pch PRIVATE nano-fmt nlohmann_json::nlohmann_json)
 target_precompile_headers(nano-light-pch PRIVATE ${nano_light_headers})
@@ -27,7 +27,7 @@ if(NANO_TESTS)
   add_library(nano-test-pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/EmptyPch.cpp)
   target_link_libraries(nano-test-pch PRIVATE GTest::gtest nano-fmt nlohmann_json::nlohmann_json)
   target_compile_options(nano-test-pch PRIVATE ${NANO_TEST_OPTIONS})
-  target_precompile_headers(nano-test-pch PRIVATE ${nano_light_headers} <filesystem> <gtest/gtest.h> <string> <vector>)
+  target_precompile_headers(nano-test-pch PRIVATE ${nano_light_headers} <filesystem> <gtest/gtest.h> <random> <string> <vector>)
 endif()
 
 # nano_light_test(NAME): a test program that links GoogleTest and needs no MLIR.

@@ -2,7 +2,7 @@
 #include "compiler/Registration.h"
 
 #include "compiler/Pipeline.h"
-#include "passes/Passes.h"
+#include "passes/RegisterPasses.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"

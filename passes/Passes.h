@@ -1,4 +1,4 @@
-// Every pass of the compiler: constructors and registration, generated from Passes.td.
+// Every pass of the compiler: its constructor, generated from Passes.td, and what its class needs.
 #pragma once
 
 #include "ir/graph/Nano.h"
@@ -12,8 +12,3 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/Pass.h"
-
-namespace nano {
-#define GEN_PASS_REGISTRATION
-#include "passes/Passes.h.inc"
-} // namespace nano

@@ -1,7 +1,7 @@
 // nano-bucket-collectives, nano-batch-launches and nano-schedule on random programs: the proofs of
 // liveness and races hold, every state gets the value that the given order gives it, memory stays
 // within its limit, and no wait is too many.
-#include "passes/Passes.h"
+#include "passes/RegisterPasses.h"
 #include "passes/memory/MemoryReport.h"
 
 #include "mlir/Parser/Parser.h"
