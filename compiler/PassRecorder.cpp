@@ -26,7 +26,7 @@ namespace nano {
 
 using explore::FunctionChange;
 using explore::PassRecord;
-using explore::Region;
+using explore::TextRegion;
 
 namespace {
 
@@ -132,7 +132,7 @@ std::vector<std::string> linesOf(StringRef text) {
   return lines;
 }
 
-size_t bytesOf(const Region &region) {
+size_t bytesOf(const TextRegion &region) {
   return region.lead.size() + region.before.size() + region.after.size();
 }
 
@@ -157,7 +157,7 @@ std::vector<FunctionChange> changesOf(const Texts &before, const Texts &after) {
       return;
     FunctionChange change{name, old.ops, now.ops, {}, 0};
     size_t own = 0;
-    for (Region &region : explore::differences(linesOf(old.text), linesOf(now.text))) {
+    for (TextRegion &region : explore::differences(linesOf(old.text), linesOf(now.text))) {
       region.linesLeftOut = cut(region.before) + cut(region.after);
       const size_t size = bytesOf(region);
       if (own + size > mostOfFunction || bytes + own + size > mostBytes) {

@@ -54,7 +54,7 @@ std::vector<std::string> linesOf(const std::string &text) {
 Value toJson(const inspect::KernelChange &change) {
   Array regions;
   if (!change.a.empty() || !change.b.empty())
-    for (const Region &region : differences(linesOf(change.a), linesOf(change.b)))
+    for (const TextRegion &region : differences(linesOf(change.a), linesOf(change.b)))
       regions.push_back(Object{{"a", region.lineBefore},
                                {"b", region.lineAfter},
                                {"lead", utf8(region.lead)},

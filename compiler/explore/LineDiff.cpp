@@ -57,7 +57,7 @@ public:
     keepNames();
   }
 
-  std::vector<Region> regions() const;
+  std::vector<TextRegion> regions() const;
 
 private:
   using Pair = std::pair<size_t, size_t>;
@@ -68,7 +68,7 @@ private:
   std::vector<Pair> anchors(size_t beginA, size_t endA, size_t beginB, size_t endB) const;
   void alignBySubsequence(size_t beginA, size_t endA, size_t beginB, size_t endB);
   void keepNames();
-  Region regionOf(size_t beginA, size_t endA, size_t beginB, size_t endB) const;
+  TextRegion regionOf(size_t beginA, size_t endA, size_t beginB, size_t endB) const;
 
   const std::vector<std::string> &before, &after;
   std::vector<size_t> a, b;                 ///< lines by number: equal ones have one
@@ -186,8 +186,8 @@ void Alignment::keepNames() {
   pairs = std::move(kept);
 }
 
-Region Alignment::regionOf(size_t beginA, size_t endA, size_t beginB, size_t endB) const {
-  Region region;
+TextRegion Alignment::regionOf(size_t beginA, size_t endA, size_t beginB, size_t endB) const {
+  TextRegion region;
   region.lineBefore = int64_t(beginA) + 1;
   region.lineAfter = int64_t(beginB) + 1;
   std::set<std::string> seen;
@@ -210,8 +210,8 @@ Region Alignment::regionOf(size_t beginA, size_t endA, size_t beginB, size_t end
   return region;
 }
 
-std::vector<Region> Alignment::regions() const {
-  std::vector<Region> found;
+std::vector<TextRegion> Alignment::regions() const {
+  std::vector<TextRegion> found;
   size_t nextA = 0, nextB = 0;
   auto close = [&](size_t endA, size_t endB) {
     if (nextA < endA || nextB < endB)
@@ -228,8 +228,8 @@ std::vector<Region> Alignment::regions() const {
 
 } // namespace
 
-std::vector<Region> differences(const std::vector<std::string> &before,
-                                const std::vector<std::string> &after) {
+std::vector<TextRegion> differences(const std::vector<std::string> &before,
+                                    const std::vector<std::string> &after) {
   return Alignment(before, after).regions();
 }
 

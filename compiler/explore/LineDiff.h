@@ -13,7 +13,7 @@ namespace nano::explore {
 /// equal but for names of values, and the names stand for each other throughout: a line that reads
 /// another value than before has changed. Of what has no line in common, and is too long to be
 /// aligned in a time that grows with both lengths, all counts as changed.
-std::vector<Region> differences(const std::vector<std::string> &before,
-                                const std::vector<std::string> &after);
+std::vector<TextRegion> differences(const std::vector<std::string> &before,
+                                    const std::vector<std::string> &after);
 
 } // namespace nano::explore

@@ -11,7 +11,7 @@
 namespace nano::explore {
 
 /// Lines of IR before and after a pass, with what is the same around them.
-struct Region {
+struct TextRegion {
   int64_t lineBefore = 0, lineAfter = 0; ///< 1-based, of the first line
   std::string lead;                      ///< the lines before, which are the same in both
   std::string before, after;             ///< lines, each with its newline; of many the first ones
@@ -24,7 +24,7 @@ struct Region {
 struct FunctionChange {
   std::string name;
   int64_t opsBefore = 0, opsAfter = 0; ///< 0 where there is none
-  std::vector<Region> regions;         ///< the first ones of those that changed
+  std::vector<TextRegion> regions;     ///< the first ones of those that changed
   int64_t regionsLeftOut = 0;          ///< changed regions that are not in `regions`
 };
 

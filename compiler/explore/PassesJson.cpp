@@ -25,7 +25,7 @@ StringRef proseOf(StringRef pass) {
   return text.substr(0, std::min(text.find("\n### "), text.find("\n## "))).trim();
 }
 
-void writeRegion(OStream &json, const Region &region) {
+void writeRegion(OStream &json, const TextRegion &region) {
   json.object([&] {
     json.attribute("a", region.lineBefore);
     json.attribute("b", region.lineAfter);
@@ -71,7 +71,7 @@ void writePass(OStream &json, const PassRecord &pass) {
         json.attribute("opsAfter", change.opsAfter);
         json.attribute("leftOut", change.regionsLeftOut);
         writeArray(json, "regions", change.regions,
-                   [&](const Region &region) { writeRegion(json, region); });
+                   [&](const TextRegion &region) { writeRegion(json, region); });
       });
     });
   });

@@ -103,7 +103,7 @@ void addTerms(Sum &sum, Value value, double factor, bool isRoot) {
 }
 
 /// Multiplications and additions that nobody needs once the sum of the terms is made another way.
-size_t costOf(Operation *root, const Sum &terms) {
+size_t operationsOf(Operation *root, const Sum &terms) {
   llvm::SmallPtrSet<Operation *, 8> kept;
   for (const Term &term : terms)
     for (Value factor : term.factors)
@@ -233,7 +233,7 @@ static bool factorSums(Block &block) {
       continue;
     Scheme counted(nullptr, op.getLoc(), root.getType());
     counted.sum(terms);
-    if (counted.operations >= costOf(&op, terms))
+    if (counted.operations >= operationsOf(&op, terms))
       continue;
     OpBuilder b(&op);
     root.replaceAllUsesWith(Scheme(&b, op.getLoc(), root.getType()).sum(std::move(terms)));

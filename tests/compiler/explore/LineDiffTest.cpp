@@ -68,7 +68,7 @@ TEST(LineDiff, RegionsLeadFromOneTextToTheOther) {
         after.erase(after.begin() + std::ptrdiff_t(below(after.size())));
     Lines made;
     size_t next = 0;
-    for (const Region &region : differences(before, after)) {
+    for (const TextRegion &region : differences(before, after)) {
       for (; next + 1 < size_t(region.lineBefore); ++next)
         made.push_back(before[next]);
       next += size_t(std::count(region.before.begin(), region.before.end(), '\n'));
