@@ -78,8 +78,7 @@ def commands(root, build):
         seen.update(sources)
         if sources:
             words = entry.get("arguments") or shlex.split(entry["command"])
-            alone = len(compiled) == 1
-            found.append(together.Command(words, entry["directory"], sources, alone))
+            found.append(together.Command(words, entry["directory"], sources, compiled[0]))
     return found
 
 

@@ -31,9 +31,9 @@ MOST_SOURCES = 24  # of a text: two cores are to end at about the same time
 # Options of a command that stand before what it writes or reads.
 WITH_FILE = ("-o", "-c", "-MF", "-MT", "-MQ")
 
-Command = collections.namedtuple("Command", "words folder sources alone")
+Command = collections.namedtuple("Command", "words folder sources first")
 Command.__doc__ = """An entry of compile_commands.json: a command, where it is given, the project's
-sources that it compiles and no earlier one does, and whether it compiles one file only."""
+sources that it compiles and no earlier one does, and the first of all that it compiles."""
 
 
 def code_of(path):
@@ -116,13 +116,12 @@ class Group:
 
     def strangers(self, trusted):
         """The sources that do not compile by themselves, but for those in `trusted`, and those that
-        the build has compiled so: it comes before."""
+        the build, which comes before, has compiled with nothing in front of them."""
         return [
             path
             for part in self.parts
-            if not part.alone
             for path in part.sources
-            if path not in trusted and not compiles_alone(part, path)
+            if path != part.first and path not in trusted and not compiles_alone(part, path)
         ]
 
 
@@ -135,6 +134,8 @@ def groups_of(commands, wanted, kind_of, folder):
         sources = [path for path in sources if not has_idle_name(code_of(path))]
         if not sources:
             continue
+        # Another one stands at the head of a text than of the build's.
+        sources.sort(key=lambda path: path == command.first)
         names, groups = Names(sources), found[kind_of(command)]
         for parts, others in groups:
             count = sum(len(part.sources) for part in parts) + len(sources)
