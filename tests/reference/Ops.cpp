@@ -34,8 +34,8 @@ template <int Rows>
 }
 
 /// y += factor·x.
-[[gnu::always_inline]] inline void addTimes(Real *__restrict y, Real factor,
-                                            const Real *__restrict x, int64_t count) {
+NANO_VECTOR_CLONES
+void addTimes(Real *__restrict y, Real factor, const Real *__restrict x, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
     y[i] += factor * x[i];
 }
@@ -253,7 +253,6 @@ AttentionRow attentionRow(const Attention &how, const Vec &q, const Vec &k, int6
 
 } // namespace
 
-NANO_VECTOR_CLONES
 Vec attention(const Attention &how, const Vec &q, const Vec &k, const Vec &v) {
   const int64_t stride = how.heads * how.headDim, rows = q.size() / stride;
   Vec y(q.size(), 0);
@@ -271,7 +270,6 @@ Vec attention(const Attention &how, const Vec &q, const Vec &k, const Vec &v) {
 
 // For one query with weights p over its keys: dp = dy·v, ds = p·(dp − Σ p·dp), the derivative of
 // softmax; then dq = scale·Σ ds·k, dk = scale·ds·q, dv = p·dy.
-NANO_VECTOR_CLONES
 AttentionGradient attentionBackward(const Attention &how, const Vec &q, const Vec &k, const Vec &v,
                                     const Vec &dy) {
   const int64_t stride = how.heads * how.headDim, rows = q.size() / stride, width = how.headDim;
