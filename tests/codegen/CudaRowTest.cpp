@@ -14,7 +14,7 @@ using namespace nano::test;
 
 namespace {
 
-std::string taskText(int64_t rows, int64_t columns) {
+std::string rowsText(int64_t rows, int64_t columns) {
   const std::string row = std::to_string(rows) + "xf32",
                     full = std::to_string(rows) + "x" + std::to_string(columns) + "xf32";
   return "step.program @p {\n  %x = step.buffer \"x\" : memref<" + full +
@@ -41,7 +41,7 @@ TEST_P(CudaRowSum, IsThatOfItsElements) {
   std::vector<double> values(rows * columns);
   for (double &value : values)
     value = rounded("f32", normal(engine));
-  const CudaRow kernel = cudaRow(taskText(rows, columns));
+  const CudaRow kernel = cudaRow(rowsText(rows, columns));
   DeviceBuffer x = bufferOf("x", "f32", values), y("y", 4, rows);
   ASSERT_EQ(run(kernel, {{&x}, {&y, true}}), "");
   const std::vector<double> sums = y.values();

@@ -16,17 +16,17 @@ using namespace nano::test;
 
 namespace {
 
-using Sizes = std::vector<int64_t>;
-const Sizes allSizes[] = {{1}, {1, 7}, {5, 1}, {3, 130}, {2, 3, 8}};
+using Shape = std::vector<int64_t>;
+const Shape allSizes[] = {{1}, {1, 7}, {5, 1}, {3, 130}, {2, 3, 8}};
 
-std::string typeText(const Sizes &sizes, const std::string &element) {
+std::string typeText(const Shape &sizes, const std::string &element) {
   std::string text;
   for (int64_t size : sizes)
     text += std::to_string(size) + "x";
   return text + element;
 }
 
-TensorValue filled(const Sizes &sizes, const std::function<double()> &next) {
+TensorValue filled(const Shape &sizes, const std::function<double()> &next) {
   TensorValue value{sizes, {}};
   int64_t count = 1;
   for (int64_t size : sizes)
@@ -45,7 +45,7 @@ TEST_P(UnaryFunctions, AreWhatTheirOpsSay) {
   std::uniform_real_distribution<double> any(-8, 8);
   if (std::isfinite(above))
     any = std::uniform_real_distribution<double>(above + 0.05, above + 9);
-  for (const Sizes &sizes : allSizes)
+  for (const Shape &sizes : allSizes)
     for (const char *element : {"f32", "bf16"}) {
       const bool isNarrow = std::string(element) == "bf16";
       const std::string type = typeText(sizes, element), tensor = "tensor<" + type + ">";
@@ -137,7 +137,7 @@ protected:
 TEST_P(BinaryFunctions, AreWhatTheirOpsSay) {
   std::mt19937_64 random(9);
   std::uniform_real_distribution<double> any(-8, 8);
-  for (const Sizes &sizes : allSizes)
+  for (const Shape &sizes : allSizes)
     for (const char *element : {"f32", "bf16"}) {
       auto next = [&] { return any(random); };
       const TensorValue a = filled(sizes, next), b = filled(sizes, next);
@@ -216,7 +216,7 @@ TEST_P(IntegerFunctions, AreWhatTheirOpsSay) {
     return number == 0 ? 5 : number;
   };
   const bool divides = GetParam() == "nano.rem";
-  for (const Sizes &sizes : allSizes) {
+  for (const Shape &sizes : allSizes) {
     const std::string type = typeText(sizes, "i32"), tensor = "tensor<" + type + ">";
     const std::string yield = "    nano.yield %y : " + tensor;
     const TensorValue a = filled(sizes, any),
@@ -241,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(Registered, IntegerFunctions, testing::ValuesIn(integer
 TEST(Bits, AreTwoPiecesOfAnF32) {
   std::mt19937_64 random(13);
   std::normal_distribution<double> normal;
-  for (const Sizes &sizes : allSizes) {
+  for (const Shape &sizes : allSizes) {
     auto t = [&](const char *element) { return "tensor<" + typeText(sizes, element) + ">"; };
     auto m = [&](const char *element) { return typeText(sizes, element); };
     const std::string body = "    %w = nano.bitcast %a0 : " + t("bf16") + " -> " + t("i16") +
@@ -270,7 +270,7 @@ TEST(Bits, AreTwoPiecesOfAnF32) {
 /// i16 is unsigned; i32 to i16 keeps the lower bits.
 TEST(Bits, OfIntegersAndFloatsConvert) {
   std::mt19937_64 random(17);
-  for (const Sizes &sizes : allSizes) {
+  for (const Shape &sizes : allSizes) {
     auto t = [&](const char *element) { return "tensor<" + typeText(sizes, element) + ">"; };
     auto m = [&](const char *element) { return typeText(sizes, element); };
     const std::string body = "    %f = nano.cast %a0 : " + t("i16") + " -> " + t("f32") +

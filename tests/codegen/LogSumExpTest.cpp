@@ -71,7 +71,7 @@ std::vector<std::vector<double>> rowsOf(const Case &c) {
 }
 
 /// y = ln Σ e^x, p = e^(x − y); or y alone
-std::string taskText(const Case &c) {
+std::string caseText(const Case &c) {
   const std::string rows = std::to_string(rowsOf(c).size()),
                     full = rows + "x" + std::to_string(c.columns) + "x", x = full + c.element,
                     wide = "tensor<" + full + "f32>", row = rows + "xf32";
@@ -147,7 +147,7 @@ TEST_P(LogSumExp, OnThisMachine) {
   const std::vector<double> x = flat(rowsOf(GetParam()));
   for (int64_t lanes : TaskRunner::lanes()) {
     SCOPED_TRACE(std::to_string(lanes) + " lanes");
-    auto runner = TaskRunner::make(taskText(GetParam()), emitRow, lanes);
+    auto runner = TaskRunner::make(caseText(GetParam()), emitRow, lanes);
     ASSERT_TRUE(runner);
     runner->setInput(0, {{static_cast<int64_t>(rowsOf(GetParam()).size()), GetParam().columns}, x});
     runner->run();
@@ -159,7 +159,7 @@ TEST_P(LogSumExp, OnThisMachine) {
 TEST_P(LogSumExp, AsCudaOnTheEmulator) {
   const std::vector<double> values = flat(rowsOf(GetParam()));
   const size_t rows = rowsOf(GetParam()).size();
-  const CudaRow kernel = cudaRow(taskText(GetParam()));
+  const CudaRow kernel = cudaRow(caseText(GetParam()));
   DeviceBuffer x = bufferOf("x", GetParam().element, values), y("y", 4, rows),
                p("p", 4, values.size());
   std::vector<Argument> arguments{{&x}, {&y, true}};

@@ -25,7 +25,7 @@ std::ostream &operator<<(std::ostream &os, const Case &c) {
 
 constexpr int64_t rows = 3;
 
-std::string taskText(const Case &c) {
+std::string caseText(const Case &c) {
   std::string text = R"(step.program @p {
   %x = step.buffer "x" : memref<ALLxbf16>
   %y = step.buffer "y" : memref<ALLxbf16>
@@ -64,7 +64,7 @@ TEST_P(PaddedRow, IsThatOfTheColumnsThere) {
   std::vector<double> x(rows * c.columns);
   for (double &value : x)
     value = rounded("bf16", 3 * normal(engine));
-  const CudaRow kernel = cudaRow(taskText(c));
+  const CudaRow kernel = cudaRow(caseText(c));
   int comparisons = 0;
   const std::string comparison = "< " + std::to_string(c.there);
   for (size_t at = 0; (at = kernel.text.find(comparison, at)) != std::string::npos; ++at)

@@ -19,7 +19,7 @@ constexpr int64_t count = 1 << 16;
 /// Where squares are normal numbers, in f32 and bf16 alike: exponents of both have 8 bits.
 constexpr float smallest = 0x1p-63, tooLarge = 0x1p64;
 
-std::string taskText(const std::string &element) {
+std::string rootText(const std::string &element) {
   const std::string type = std::to_string(count) + "x" + element, memory = "memref<" + type + ">",
                     tensor = " : tensor<" + type + ">\n";
   return "step.program @p {\n  %x = step.buffer \"x\" : " + memory +
@@ -75,7 +75,7 @@ int64_t check(const std::vector<double> &inputs, const std::vector<double> &root
 TEST(RootOfSquare, IsTheNumberForEveryBf16) {
   const std::vector<double> inputs = allBf16();
   for (int64_t lanes : TaskRunner::lanes()) {
-    auto runner = TaskRunner::make(taskText("bf16"), emitRow, lanes);
+    auto runner = TaskRunner::make(rootText("bf16"), emitRow, lanes);
     ASSERT_TRUE(runner);
     runner->setInput(0, TensorValue{{count}, inputs});
     runner->run();
@@ -86,7 +86,7 @@ TEST(RootOfSquare, IsTheNumberForEveryBf16) {
 TEST(RootOfSquare, IsTheNumberInF32) {
   const std::vector<double> inputs = someF32();
   for (int64_t lanes : TaskRunner::lanes()) {
-    auto runner = TaskRunner::make(taskText("f32"), emitRow, lanes);
+    auto runner = TaskRunner::make(rootText("f32"), emitRow, lanes);
     ASSERT_TRUE(runner);
     runner->setInput(0, TensorValue{{count}, inputs});
     runner->run();
@@ -98,7 +98,7 @@ TEST(RootOfSquare, AsCudaOnTheEmulator) {
   for (const std::string element : {"bf16", "f32"}) {
     SCOPED_TRACE(element);
     const std::vector<double> inputs = element == "f32" ? someF32() : allBf16();
-    const CudaRow kernel = cudaRow(taskText(element));
+    const CudaRow kernel = cudaRow(rootText(element));
     DeviceBuffer x = bufferOf("x", element, inputs),
                  s("s", element == "f32" ? 4 : 2, inputs.size());
     ASSERT_EQ(run(kernel, {{&x}, {&s, true}}), "");

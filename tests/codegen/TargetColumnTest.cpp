@@ -33,7 +33,7 @@ std::ostream &operator<<(std::ostream &os, const Case &c) {
 }
 
 /// The task as nano-fuse leaves it.
-std::string taskText(const Case &c) {
+std::string caseText(const Case &c) {
   auto shape = [&](const std::string &element) {
     return std::to_string(rows) + "x" + std::to_string(c.columns) + "x" + element;
   };
@@ -144,7 +144,7 @@ class TargetColumn : public testing::TestWithParam<Case> {};
 
 TEST_P(TargetColumn, OnThisMachine) {
   for (int64_t lanes : TaskRunner::lanes()) {
-    auto runner = TaskRunner::make(taskText(GetParam()), emitRow, lanes);
+    auto runner = TaskRunner::make(caseText(GetParam()), emitRow, lanes);
     ASSERT_TRUE(runner);
     const std::vector<double> z = logits(GetParam());
     const std::vector<int> t = targets(GetParam().columns);
@@ -176,7 +176,7 @@ std::vector<double> valuesOf(const DeviceBuffer &buffer) {
 
 TEST_P(TargetColumn, AsCudaOnTheEmulator) {
   const Case &c = GetParam();
-  const CudaRow kernel = cudaRow(taskText(c));
+  const CudaRow kernel = cudaRow(caseText(c));
   EXPECT_EQ(kernel.text.find("*kept = ") != std::string::npos, c.isKept) << kernel.text;
 
   const std::vector<double> z = logits(c);
