@@ -101,7 +101,6 @@ template <class A> struct MappedGrad : A {
 template <class A> struct ByTickets : Mapped<A> {
   static constexpr bool hasTickets = true;
 };
-constexpr int longestOfRows = 1024;
 /// The gradients in five products of causal rows of so many tokens.
 template <class A, int Row> struct OfRows : Mapped<A> {
   static constexpr int row = Row;
@@ -204,16 +203,17 @@ template <class A> std::vector<Variant> variants() {
   }
   return all;
 }
-/// The gradients of causal rows in five products, where the shape allows them.
+/// The gradients of causal rows in five products, where the rules take them.
 template <class A, int... rows> std::vector<Variant> variantsOfRows(int wanted) {
   std::vector<Variant> found;
   auto add = [&]<int row>(std::integral_constant<int, row>) {
     constexpr nano::AttentionShape shape = nano::attentionShapeOf<Mapped<A>>;
-    if constexpr (nano::attentionOfRows(shape, row))
+    if constexpr (nano::attentionOfRows(shape, row) || nano::attentionFromEnds(shape, row))
       if (row == wanted)
-        found.push_back({"backward of rows", Part::Backward, rowsKernel<OfRows<A, row>>,
-                         nano::attentionRowsLaunch(shape, row), nano::attentionGradBoxRows(shape),
-                         nano::attentionGradBoxRows(shape)});
+        found.push_back(
+            {nano::attentionHasWholeRows(shape, row) ? "backward of rows" : "backward from ends",
+             Part::Backward, rowsKernel<OfRows<A, row>>, nano::attentionInFive(shape, row).launch,
+             nano::attentionGradBoxRows(shape), nano::attentionGradBoxRows(shape)});
   };
   (add(std::integral_constant<int, rows>()), ...);
   return found;
@@ -328,7 +328,7 @@ public:
     for (void **x : {&a.first, &a.last})
       *x = allocate<int>(A::tokens);
     a.tickets = allocate<int>(counts);
-    a.partial = allocate<float>(A::multiprocessors * nano::RowTiles::sums(longestOfRows));
+    a.partial = allocate<float>(sums);
     unsigned seed = 1;
     for (void *x : {a.q, a.k, a.v, a.dy})
       fill<<<1024, 256>>>(static_cast<nano::bf16 *>(x), elements, seed++, 1);
@@ -500,7 +500,11 @@ private:
     return host;
   }
 
-  static constexpr int counts = 1 + A::multiprocessors; ///< tickets, and of rows
+  /// Tickets, and sums and counts of five products: of a tile of 64 queries two units at most, or
+  /// some of a multiprocessor.
+  static constexpr long long counts = 1 + (long long)A::tokens * A::heads / 32 + A::multiprocessors,
+                             sums = 2 * 128 *
+                                    ((long long)A::tokens * A::heads + A::multiprocessors * 1024LL);
   Arguments a{};
   Mask mask;
   std::vector<Sample> queries, keys;
@@ -526,7 +530,7 @@ void largeCase(std::initializer_list<int> rows, std::initializer_list<int> windo
   auto run = [&](const std::string &name, int row, int window) {
     large.use(name.c_str(), Mask::make(A::tokens, row, window, 1));
     const std::vector<Variant> all = variants<A>(),
-                               ofRows = variantsOfRows<A, 128, 256, 512, longestOfRows>(row);
+                               ofRows = variantsOfRows<A, 128, 256, 512, 1024, 2048, 8192>(row);
     for (const Variant &variant : all)
       if (!isTested || (!ofRows.empty() && variant.part == Part::Forward))
         large.test(variant);

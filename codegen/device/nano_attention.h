@@ -66,10 +66,10 @@
 // keys after the other (nano_attention_tickets.h).
 //
 // The gradients of long rows come in five products instead of seven (attentionInChain), and so do
-// those of short causal ones (attentionOfRows), whose struct says
+// those of causal ones (attentionOfRows, attentionFromEnds), whose struct says
 //     static constexpr int row = 512; // a query sees the tokens of its row up to itself
-// Then the call is attentionBackwardInFive, with x.partial and x.counts and a launch of
-// attentionChainLaunch(shape) or attentionRowsLaunch(shape, row).
+// Then the call is attentionBackwardInFive, with x.partial, x.counts and the launch of
+// attentionInFive(shape, row).
 //
 // With dq, dk or dv on tensor cores, of a multiple of 64 tokens, come the sums of their columns,
 // over each attentionSumRows tokens, where the struct says
@@ -122,10 +122,9 @@ template <class A, int dqCount = 1, int dkCount = 1, int dvCount = 1> struct Att
   HeadView<float> dqSums, dkSums, dvSums;
   const TensorMap *maps = nullptr; ///< with A::hasMaps, of q, k, v and dy
   int32_t *tickets = nullptr;      ///< with A::hasTickets, zero before the launch
-  // Of attentionBackwardInFive, with units of attentionChainUnits(shape) or, with A::row, blocks of
-  // the launch.
-  float *partial = nullptr;  ///< sums for dq: 64 · 64 a unit, or RowTiles::sums(row) a block
-  int32_t *counts = nullptr; ///< zeros: one, and one a unit or block
+  // Of attentionBackwardInFive, as many as attentionInFive(shape, row) says.
+  float *partial = nullptr;  ///< sums for dq
+  int32_t *counts = nullptr; ///< zeros: one, and the counts
 };
 
 /// A::tiles, where the struct has it: which of the candidates for tiles; else the rule's.
@@ -223,6 +222,7 @@ NANO_DEVICE int countBelow(const TokenView &view, int count, int bound) {
 } // namespace nano
 
 #include "nano_attention_chain.h"
+#include "nano_attention_ends.h"
 #include "nano_attention_hopper.h"
 #include "nano_attention_plain.h"
 #include "nano_attention_rows.h"
@@ -260,13 +260,15 @@ NANO_DEVICE void attentionBackward(long long iteration,
     plain::attentionBackward<A>(iteration, x);
 }
 
-/// dq, dk and dv in five products: iterations of attentionRowsLaunch, where the struct has a row,
-/// or of attentionChainLaunch, in the order in which they start. All threads of the block call it.
+/// dq, dk and dv in five products: iterations of attentionInFive's launch, in the order in which
+/// they start. All threads of the block call it.
 template <class A, int dqCount, int dkCount, int dvCount>
 NANO_DEVICE void
 attentionBackwardInFive(const AttentionGradOperands<A, dqCount, dkCount, dvCount> &x) {
-  if constexpr (attentionRow<A> > 0)
+  if constexpr (attentionRow<A> > 0 && attentionHasWholeRows(attentionShapeOf<A>, attentionRow<A>))
     rows::attentionGrads<A, RowTiles>(x);
+  else if constexpr (attentionRow<A> > 0)
+    ends::attentionGrads<A, EndTiles<attentionTileSize(A::headSize)>>(x);
   else
     chain::attentionGrads<A, typename AttentionChainChoice<A::headSize>::Tiles>(x);
 }

@@ -349,8 +349,8 @@ def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "
     their own row of so many tokens up to themselves, whatever `first` and `last` say. With `box_rows`, the rows of their boxes, the kernel has tensor maps of q, k, v and dy, and with `tickets` besides, a number that is zero before the launch, its blocks take the next block of tokens when they come to it.
     With `dq_sums`, `dk_sums` and `dv_sums`, any of them, the sums of the columns of dq, dk and dv over each 64 tokens, in f32, go there.
 
-    Errors: as `#kernel.attention`; a score without its gradient, or the other way round; likewise `partial` and `counts`, and these beside a score, heads that share keys or values of another size;
-    `tickets` beside them or without `box_rows`; `row` without them or `box_rows`, that is no multiple of 128, or of which `tokens` are none; sums of columns without `vector_rows`, or of `tokens` that are
+    Errors: as `#kernel.attention`; a score without its gradient, or the other way round; likewise `partial` and `counts`, and these beside a score, or, without `row`, heads that share keys
+    or values of another size; `tickets` beside them or without `box_rows`; `row` without them or `box_rows`, that is no multiple of 128, of which `tokens` are none, or beside heads or values of more than 128, or one of up to 64 and the other of more; sums of columns without `vector_rows`, or of `tokens` that are
     no multiple of 64.
 
     Example: `#kernel.attention_grad<tokens = 128, heads = 4, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 132, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3,
@@ -359,7 +359,7 @@ def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "
   let errors = !strconcat([{
   if (partial.has_value() != counts.has_value())
     return emitError() << "gradients of an attention with sums and no counts of them, or the other way round";
-  if (partial && (score || heads != key_heads || head_size != value_size))
+  if (partial && (score || (!row && (heads != key_heads || head_size != value_size))))
     return emitError() << "gradients of an attention with sums beside a score, heads that share keys or values of another size";
   if (tickets && (partial || !box_rows))
     return emitError() << "gradients of an attention with tickets beside sums, or without tensor maps";
@@ -367,6 +367,8 @@ def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "
     return emitError() << "gradients of an attention in rows without sums or without tensor maps";
   if (row && (*row < 128 || *row % 128 != 0 || tokens % *row != 0))
     return emitError() << "gradients of an attention of " << tokens << " tokens in rows of " << *row << ": they are rows of a multiple of 128 tokens";
+  if (row && ((head_size <= 64) != (value_size <= 64) || head_size > 128 || value_size > 128))
+    return emitError() << "gradients of an attention in rows with heads of " << head_size << " and values of " << value_size << ": both are of up to 64 or both of 65 to 128";
   if ((dq_sums || dk_sums || dv_sums) && (!vector_rows || tokens % 64 != 0))
     return emitError() << "gradients of an attention with sums of columns of " << tokens << " tokens: they take vector_rows and a multiple of 64 tokens";
   if (!score != !score_grad)

@@ -103,19 +103,25 @@ private:
     const bool canHaveMaps = nano::attentionOnTensorCores(shape) &&
                              llvm::all_of(ArrayRef(ins).take_front(3), isMatrixOfHeads) &&
                              (!isGrad || isMatrixOfHeads(ins[7]));
-    const int64_t row =
-        isGrad && canHaveMaps && rows.areCausal && nano::attentionOfRows(shape, rows.tokens)
-            ? rows.tokens
-            : 0;
+    const int64_t row = isGrad && canHaveMaps && rows.areCausal &&
+                                (nano::attentionOfRows(shape, rows.tokens) ||
+                                 nano::attentionFromEnds(shape, rows.tokens))
+                            ? rows.tokens
+                            : 0;
     const bool inFive = isGrad && (row > 0 || nano::attentionInChain(shape, rows.tokens));
     shape.hasTickets =
         isGrad && !inFive && canHaveMaps && nano::attentionByTickets(shape, rows.tokens);
     shape.hasMaps =
         canHaveMaps && (!isGrad || shape.hasTickets || nano::attentionGradTakesMaps(shape, inFive));
-    if (row > 0)
+    if (row > 0 && nano::attentionHasWholeRows(shape, row))
       emitDetail(op) << "a block of threads for each multiprocessor computes it in five products, "
                         "its share of rows of "
                      << row << " tokens";
+    else if (row > 0)
+      emitDetail(op)
+          << "it is computed in five products, by blocks of threads that have a block of "
+             "keys from either end of rows of "
+          << row << " tokens";
     if (shape.hasTickets)
       emitDetail(op) << "a block of threads for each multiprocessor computes it, one block of "
                         "tokens after the other";
@@ -125,12 +131,10 @@ private:
       all.push_back({tickets});
     }
     if (inFive) {
-      const int64_t units = row > 0 ? nano::attentionRowsBlocks(shape, row)
-                                    : nano::attentionChainUnits(shape),
-                    sums = row > 0 ? nano::RowTiles::sums(row) : nano::chainUnit;
-      Value counts = buffer("counts", 1 + units, b.getI32Type());
+      const nano::AttentionInFive five = nano::attentionInFive(shape, row);
+      Value counts = buffer("counts", 1 + five.counts, b.getI32Type());
       step::FillOp::create(program, task.getLoc(), counts);
-      all.push_back({buffer("partial", units * sums, b.getF32Type())});
+      all.push_back({buffer("partial", five.sums, b.getF32Type())});
       all.push_back({counts});
     }
     if (!isGrad)
@@ -200,10 +204,9 @@ private:
       if (place)
         identify(launch.identity, ("sums_" + Twine(gradient)).str(), b.getUnitAttr());
     setLaunch(launch, isGrad ? "attention_grad" : "attention", sizes,
-              products.row > 0   ? nano::attentionRowsLaunch(shape, products.row)
-              : products.areFive ? nano::attentionChainLaunch(shape)
-              : isGrad           ? nano::attentionGradLaunch(shape)
-                                 : nano::attentionForwardLaunch(shape));
+              products.areFive ? nano::attentionInFive(shape, products.row).launch
+              : isGrad         ? nano::attentionGradLaunch(shape)
+                               : nano::attentionForwardLaunch(shape));
     if (products.row > 0)
       identify(launch.identity, "row", b.getI64IntegerAttr(products.row));
     if (shape.tiles > 0)

@@ -76,6 +76,11 @@ kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.at
 
 // -----
 
+// expected-error @below {{gradients of an attention in rows with heads of 192 and values of 128: both are of up to 64 or both of 65 to 128}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention_grad<tokens = 256, heads = 2, key_heads = 1, head_size = 192, value_size = 128, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10], partial = 11, counts = 12, row = 128, box_rows = 64>}
+
+// -----
+
 // expected-error @below {{gradients of an attention with tickets beside sums, or without tensor maps}}
 kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention_grad<tokens = 8, heads = 2, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10], tickets = 11>}
 

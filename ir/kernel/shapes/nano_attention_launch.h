@@ -137,28 +137,51 @@ NANO_BOTH constexpr bool attentionOfRows(const AttentionShape &s, long long row)
          row % RowTiles::rows == 0 && s.tokens % row == 0 &&
          s.tokens / row * s.heads >= 2LL * s.multiprocessors;
 }
-/// Blocks of threads of their launch.
-NANO_BOTH constexpr int attentionRowsBlocks(const AttentionShape &s, long long row) {
-  return RowTiles::resident(s.tokens / row * s.heads, s.multiprocessors);
-}
-NANO_BOTH constexpr TemplateLaunch attentionRowsLaunch(const AttentionShape &s, long long row) {
-  return {RowTiles::threads, attentionRowsBlocks(s, row), RowTiles::sharedBytes};
+/// Likewise of longer rows, of heads of 65 to 128 or of narrower ones that share keys: a block of
+/// threads has a block of keys from either end of a row. All take equally long, so that they must
+/// fill the multiprocessors evenly. On an H200, of 16,384 tokens, 16 heads of 128 take by the
+/// faster form of seven products 0.94, 0.85, 0.86, 0.76 and 0.71 in rows of 1,024, 2,048, 4,096,
+/// 8,192 and 16,384, 8 heads that share 2 heads of keys 0.92, 0.88 and 0.84 in rows of 1,024, 2,048
+/// and 8,192, 16 heads of 96 0.84 and 32 heads of 64 that share 8 0.83 in rows of 2,048.
+NANO_BOTH constexpr bool attentionFromEnds(const AttentionShape &s, long long row) {
+  const int size = attentionTileSize(s.headSize);
+  if (!attentionOnTensorCores(s) || s.hasScore || size > 128 ||
+      size != attentionTileSize(s.valueSize) || (size == 64 && s.heads == s.keyHeads) ||
+      row < 1024 || row % 128 != 0 || s.tokens % row != 0)
+    return false;
+  const long long blocks = s.tokens / row * s.keyHeads * divideUp(row / 128, 2);
+  return 16 * blocks >= 15 * divideUp(blocks, s.multiprocessors) * s.multiprocessors;
 }
 
-/// The launch of nano.attention_grad in five products of other rows.
-NANO_BOTH constexpr TemplateLaunch attentionChainLaunch(const AttentionShape &s) {
-  using Wide = AttentionChainChoice<128>::Tiles;
-  using Narrow = AttentionChainChoice<64>::Tiles;
-  return s.headSize == 128
-             ? TemplateLaunch{Wide::threads, Wide::blocks(s), Wide::sharedBytes(128)}
-             : TemplateLaunch{Narrow::threads, Narrow::blocks(s), Narrow::sharedBytes(64)};
+/// The gradients in five products: the launch, and what it adds to in memory, f32 of sums for dq
+/// and counts, zeros, which begin behind one number.
+struct AttentionInFive {
+  TemplateLaunch launch;
+  long long sums, counts;
+};
+template <class Tiles>
+NANO_BOTH constexpr AttentionInFive inFiveFromEnds(const AttentionShape &s, long long row) {
+  return {{Tiles::threads, Tiles::blocks(s, row), Tiles::sharedBytes},
+          Tiles::units(s, row) * Tiles::unit,
+          Tiles::units(s, row)};
 }
-/// f32 of a unit of sums for dq.
-inline constexpr long long chainUnit = AttentionChainChoice<64>::Tiles::unit;
-/// Units of sums for dq: 16 KB of f32 and a count each; the counts begin behind one number.
-NANO_BOTH constexpr long long attentionChainUnits(const AttentionShape &s) {
-  return s.headSize == 128 ? AttentionChainChoice<128>::Tiles::units(s)
-                           : AttentionChainChoice<64>::Tiles::units(s);
+template <class Tiles> NANO_BOTH constexpr AttentionInFive inFiveInChain(const AttentionShape &s) {
+  return {{Tiles::threads, Tiles::blocks(s), Tiles::sharedBytes(s.headSize)},
+          Tiles::units(s) * Tiles::unit,
+          Tiles::units(s)};
+}
+/// Of causal rows of so many tokens; 0: of any.
+NANO_BOTH constexpr AttentionInFive attentionInFive(const AttentionShape &s, long long row) {
+  if (row > 0 && attentionHasWholeRows(s, row)) {
+    const int blocks = RowTiles::resident(s.tokens / row * s.heads, s.multiprocessors);
+    return {
+        {RowTiles::threads, blocks, RowTiles::sharedBytes}, blocks * RowTiles::sums(row), blocks};
+  }
+  if (row > 0)
+    return s.headSize <= 64 ? inFiveFromEnds<EndTiles<64>>(s, row)
+                            : inFiveFromEnds<EndTiles<128>>(s, row);
+  return s.headSize <= 64 ? inFiveInChain<AttentionChainChoice<64>::Tiles>(s)
+                          : inFiveInChain<AttentionChainChoice<128>::Tiles>(s);
 }
 
 /// nano.attention. Dynamic shared memory of the plain template is within 227 KB up to Dh = Dv =

@@ -87,6 +87,40 @@ struct RowTiles {
   }
 };
 
+/// Tiles of the gradients of causal rows in five products, of heads and values of up to `Size`
+/// columns in tiles: as those of short rows, but a block of threads has two blocks of keys of a
+/// row, one after the other. `ahead`: registers allow the products of dy and values to be under way
+/// while weights are made of scores.
+template <int Size> struct EndTiles {
+  static constexpr int rows = 128, columns = 64, threads = 512, stages = Size == 64 ? 5 : 3,
+                       scoreStages = 3, tilesOfBlock = rows / columns, parts = Size / 64,
+                       tilesAtOnce = 16, turns = 4,
+                       barrierBytes = 16 * (stages + scoreStages + 1) + 24 * turns + 16;
+  static constexpr bool ahead = Size == 64;
+  static constexpr int computeRegisters = Size == 64 ? 192 : 208,
+                       addRegisters = Size == 64 ? 96 : 64, copyRegisters = 32;
+  static constexpr int sharedBytes = 2 * Size * (2 * rows + 2 * columns * stages) +
+                                     2 * rows * columns * scoreStages + barrierBytes +
+                                     8 * columns * stages;
+  /// f32 of a unit of sums for dq, of a tile of queries.
+  static constexpr long long unit = Size * columns;
+  /// Blocks of threads: of keys, and those that make `tilesAtOnce` tiles of sums results.
+  static NANO_BOTH constexpr long long blocks(const AttentionShape &s, long long row) {
+    return s.tokens / row * s.keyHeads * divideUp(row / rows, 2) +
+           divideUp(s.tokens / columns * s.heads, tilesAtOnce);
+  }
+  /// Units of sums: one a tile of those that come on second turns, one of those on first turns.
+  static NANO_BOTH constexpr long long units(const AttentionShape &s, long long row) {
+    return s.tokens / row * s.heads * tilesOfBlock * (row / rows + row / rows / 2);
+  }
+};
+
+/// Whether in causal rows of so many tokens a block of threads has whole ones of a head, as
+/// RowTiles, or two blocks of keys, as EndTiles.
+NANO_BOTH constexpr bool attentionHasWholeRows(const AttentionShape &s, long long row) {
+  return s.headSize <= 64 && s.valueSize == s.headSize && s.heads == s.keyHeads && row <= 1024;
+}
+
 /// Tiles of the forward pass on Hopper: `Groups` warpgroups of 64 rows compute and one copies; one
 /// block for each multiprocessor, which share all tiles; queries are copied to `Slots` slots, keys
 /// and values to `Stages` stages each. `Bulk`: by tensor maps, and blocks take the next tile when

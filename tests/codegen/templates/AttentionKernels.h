@@ -178,15 +178,12 @@ public:
           arguments.push_back({&each, true});
     };
     if (takesFive()) {
-      const int64_t units =
-                        c.row > 0 ? attentionRowsBlocks(shape, c.row) : attentionChainUnits(shape),
-                    sums = c.row > 0 ? RowTiles::sums(c.row) : chainUnit;
-      DeviceBuffer partial("partial", 4, size_t(units * sums)),
-          counts = DeviceBuffer::ofInts("counts", std::vector<int>(size_t(1 + units)));
+      const AttentionInFive five = attentionInFive(shape, c.row);
+      const TemplateLaunch &launch = five.launch;
+      DeviceBuffer partial("partial", 4, size_t(five.sums)),
+          counts = DeviceBuffer::ofInts("counts", std::vector<int>(size_t(1 + five.counts)));
       arguments.insert(arguments.end(), {{&partial, true}, {&counts, true, 0, true}});
       addSums();
-      const TemplateLaunch launch =
-          c.row > 0 ? attentionRowsLaunch(shape, c.row) : attentionChainLaunch(shape);
       return runner.run("backward",
                         {launch.threads, launch.iterations, launch.sharedBytes, 1, gradMaps()},
                         arguments, seed);
@@ -385,6 +382,17 @@ inline AttentionProblem problemOf(const Case &c, std::mt19937_64 &random) {
     p.slope = [](double s, int, int, int) { return 1 - std::pow(std::tanh(s / 5), 2); };
   }
   fillOperands(p, c.isBf16, random);
+  return p;
+}
+
+/// Of causal rows of `c.row` tokens.
+inline AttentionProblem rowsOf(const Case &c, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  AttentionProblem p = problemOf(c, random);
+  for (int t = 0; t < c.tokens; ++t) {
+    p.first.push_back(t / c.row * c.row);
+    p.last.push_back(t);
+  }
   return p;
 }
 

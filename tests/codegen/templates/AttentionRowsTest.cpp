@@ -7,15 +7,6 @@ using namespace nano::test;
 
 namespace {
 
-AttentionProblem rowsOf(const Case &c, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  AttentionProblem p = problemOf(c, random);
-  for (int t = 0; t < c.tokens; ++t) {
-    p.first.push_back(t / c.row * c.row);
-    p.last.push_back(t);
-  }
-  return p;
-}
 void checkRows(const Case &c, uint64_t seed) { AttentionKernels(c).check(rowsOf(c, seed), seed); }
 
 } // namespace

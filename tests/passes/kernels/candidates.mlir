@@ -96,7 +96,7 @@ step.program @attention {
 
 // Five products, beside them seven with four choices of tiles, which take neither sums nor counts.
 // CHECK-LABEL: step.program @long_rows
-// CHECK:         step.launch @{{.*}}({{.*}}) {candidates = [@[[SEVEN:attention_grad_[0-9a-f]+]], @{{[^,]*}}, @{{[^,]*}}, @[[STAGES:[^,]*]]], iterations = array<i64: 2390>}
+// CHECK:         step.launch @{{.*}}({{.*}}) {candidates = [@[[SEVEN:attention_grad_[0-9a-f]+]], @{{[^,]*}}, @{{[^,]*}}, @[[STAGES:[^,]*]]], iterations = array<i64: 1280>}
 step.program @long_rows {
   %q = step.buffer "q" : memref<16384x16x128xbf16>
   %f = step.buffer "first" : memref<16384xi32>

@@ -1,0 +1,93 @@
+// The gradients of attention of causal rows in five products by blocks of keys from both ends of a
+// row, on the emulator, and with faults planted in their text.
+#include "tests/codegen/templates/AttentionKernels.h"
+
+using namespace nano;
+using namespace nano::test;
+
+namespace {
+
+void checkRows(const Case &c, uint64_t seed) { AttentionKernels(c).check(rowsOf(c, seed), seed); }
+
+} // namespace
+
+/// Rows of one block of keys, of two, three and four; shared keys; heads in part of a tile.
+TEST(AttentionEnds, Rows) {
+  checkRows({.tokens = 512, .size = 128, .hasMaps = true, .row = 512}, 171);
+  checkRows({.tokens = 384, .heads = 4, .sharing = 2, .size = 128, .hasMaps = true, .row = 384},
+            172);
+  checkRows({.tokens = 512, .heads = 2, .size = 128, .packed = true, .hasMaps = true, .row = 256},
+            173);
+  checkRows({.tokens = 256,
+             .heads = 2,
+             .sharing = 2,
+             .size = 80,
+             .valueSize = 112,
+             .hasMaps = true,
+             .row = 128},
+            174);
+}
+
+/// Narrow heads, in rows longer than those of which a block of threads has whole ones, or with
+/// shared keys.
+TEST(AttentionEnds, NarrowHeads) {
+  checkRows({.tokens = 512, .heads = 4, .sharing = 2, .hasMaps = true, .row = 256}, 177);
+  checkRows({.tokens = 384,
+             .heads = 2,
+             .sharing = 2,
+             .size = 32,
+             .valueSize = 48,
+             .hasMaps = true,
+             .row = 384},
+            178);
+}
+
+/// The same bits whatever order the blocks start in and their threads run in.
+TEST(AttentionEnds, Order) {
+  const Case c = {
+      .tokens = 512, .heads = 2, .sharing = 2, .size = 128, .hasMaps = true, .row = 512};
+  expectSameGradients(rowsOf(c, 175), {c}, 4);
+}
+
+/// By the measured rule: causal rows that are long enough, wide heads or some that share keys,
+/// blocks that fill the multiprocessors.
+TEST(AttentionEnds, Rule) {
+  const AttentionShape llama{16384, 8, 2, 128, 128, true, true};
+  EXPECT_TRUE(attentionFromEnds(llama, 2048));
+  EXPECT_TRUE(attentionFromEnds(llama, 8192));
+  EXPECT_TRUE(attentionFromEnds(llama, 1024));
+  EXPECT_FALSE(attentionFromEnds(llama, 512));
+  EXPECT_FALSE(attentionFromEnds(llama, 0));
+  EXPECT_TRUE(attentionFromEnds({16384, 16, 16, 96, 128, true, true}, 4096));
+  EXPECT_TRUE(attentionFromEnds({16384, 32, 8, 64, 48, true, true}, 2048));
+  EXPECT_FALSE(attentionFromEnds({16384, 32, 32, 64, 64, true, true}, 8192));
+  EXPECT_FALSE(attentionFromEnds({16384, 16, 16, 64, 128, true, true}, 8192));
+  EXPECT_FALSE(attentionFromEnds({16384, 16, 16, 192, 192, true, true}, 8192));
+  EXPECT_FALSE(attentionFromEnds({16384, 16, 16, 128, 128, true, true, true}, 8192));
+  // 64 blocks of threads, and 192 on 132 multiprocessors.
+  EXPECT_FALSE(attentionFromEnds({16384, 8, 1, 128, 128, true, true}, 2048));
+  EXPECT_FALSE(attentionFromEnds({16384, 6, 3, 128, 128, true, true}, 2048));
+}
+
+TEST(AttentionEnds, FindsPlantedFaults) {
+  const Case c = {
+      .tokens = 512, .heads = 2, .sharing = 2, .size = 128, .hasMaps = true, .row = 512};
+  const AttentionProblem p = rowsOf(c, 176);
+  EXPECT_EQ(faultOf(c, p, textOf("nano_attention.h")), "");
+  auto finds = [&](const std::string &what, const std::string &part, const std::string &by) {
+    const std::string found = faultOf(c, p, planted("nano_attention_ends.h", part, by));
+    EXPECT_NE(found.find(what), std::string::npos) << part << ": " << found;
+  };
+  // Sums are added to before other blocks have.
+  finds("race", "        waitForCount(x.counts + 1 + work.unit(turn.number, tile), before);",
+        "        ;");
+  // Others hear of sums that are not there yet.
+  const std::string added = "      mbarrierWait(&barriers.added[use % Tiles::turns], "
+                            "uint32_t(use / Tiles::turns) & 1);\n",
+                    tell = "      addToCount(x.counts + 1 + work.unit(turn.number, tile));\n";
+  finds("race", added + tell, tell + added);
+  // The scores' gradients are multiplied without a fence; keys come over those that others read.
+  finds("missing fence", "        fenceProxyAsync();\n        mbarrierArrive(&barriers.scoresFull",
+        "        mbarrierArrive(&barriers.scoresFull");
+  finds("missing wait", "      mbarrierWait(&barriers.rowsEmpty, 0);", "      ;");
+}
