@@ -1,6 +1,6 @@
 // Layers that no page of models/ has: attention and MLP beside each other, rotations of a part of a
-// head, GELU by the error function, a gate computed in bf16 altogether, branches scaled by numbers
-// a column; for what their kernels need on a GPU.
+// head, wide heads that share keys, GELU by the error function, a gate computed in bf16 altogether,
+// branches scaled by numbers a column; for what their kernels need on a GPU.
 #include "models/optimizers.h"
 
 using namespace nano::frontend;
@@ -60,9 +60,15 @@ NANO_MODEL {
     };
     auto norm = [&](Tensor x, const Affine &p) { return layerNorm(x, p.weight, p.bias, 1e-5); };
     Tensor x = cast(embed[tokens], bf16);
-    for (const Layer &p : layers) {
+    for (int i = 0; i < L; ++i) {
+      const Layer &p = layers[i];
       auto [q, k, v] = split<3>(reshape(affine(norm(x, p.one), p.attend), {T, H, 3 * Dh}), 2);
-      const Tensor y = attention(rope(q), rope(k), v, {.first = rowStart, .last = t, .scale = 0.1});
+      // The second layer's heads are twice as wide, four for one of keys.
+      auto heads = [&](Tensor x, int64_t count) {
+        return i == 0 ? x : slice(reshape(x, {T, H / 2, 2 * Dh}), 1, 0, count);
+      };
+      const Tensor y = attention(heads(rope(q), H / 2), heads(rope(k), H / 8), heads(v, H / 8),
+                                 {.first = rowStart, .last = t, .scale = 0.1});
       const Tensor z = affine(gelu(affine(norm(x, p.two), p.in)), p.down);
       x = cast(x + p.first * affine(reshape(y, {T, D}), p.out) + p.second * z, bf16);
       const Tensor m = norm(x, p.three), gate = linear(m, p.gate);
