@@ -95,19 +95,22 @@ struct ChunkRows : public nano::impl::ChunkRowsBase<ChunkRows> {
     if (chains.empty())
       return;
     std::vector<RowChunks> chunks = maxBytes > 0 ? forcedChunks(chains) : plannedChunks(chains);
-    // What need not be cut is one again.
-    llvm::erase_if(cuts, [&](Cut &cut) {
+    // What need not be cut is one again. Both halves are gone then, the second with its root.
+    std::vector<bool> isGone(chains.size());
+    for (Cut &cut : cuts) {
       auto isWhole = [&](size_t i) { return chunks[i].part == chains[i].rows; };
       if (!isWhole(cut.first) || !isWhole(cut.first + 1))
-        return false;
+        continue;
       cut.halves.join();
-      return true;
-    });
+      isGone[cut.first] = isGone[cut.first + 1] = true;
+    }
     for (auto [chain, of] : llvm::zip(chains, chunks))
       if (further && of.part < of.chunk)
         of.parts = shrinking(chain, of);
     llvm::SetVector<Block *> changed;
     for (auto [index, chain, of] : llvm::enumerate(chains, chunks)) {
+      if (isGone[index])
+        continue;
       if (report) {
         InFlightDiagnostic remark = emitDetail(chain.root);
         remark << "computed in " << chain.rows / of.chunk << " chunks of " << of.chunk << " rows";
@@ -154,13 +157,9 @@ private:
         continue;
       RowChain chain(&op);
       if (chain.collect()) {
-        bool overlaps = llvm::any_of(chain.ops, [&](const auto &member) {
-          return llvm::any_of(ArrayRef(chains).drop_front(first),
-                              [&](const RowChain &other) { return other.contains(member.first); });
-        });
-        if (!overlaps)
+        if (!overlaps(chain, ArrayRef(chains).drop_front(first)))
           chains.push_back(std::move(chain));
-      } else if (isLarge(&op) && cut(chain, chains, cuts)) {
+      } else if (isLarge(&op) && cut(chain, first, chains, cuts)) {
         continue;
       } else if (isLarge(&op) && (report || chain.isLogits())) {
         InFlightDiagnostic remark = chain.isLogits() ? op.emitRemark() : emitDetail(&op);
@@ -171,16 +170,27 @@ private:
     }
   }
 
+  /// True where an op of the chain is one of others too.
+  static bool overlaps(const RowChain &chain, ArrayRef<RowChain> others) {
+    return llvm::any_of(chain.ops, [&](const auto &member) {
+      return llvm::any_of(others,
+                          [&](const RowChain &other) { return other.contains(member.first); });
+    });
+  }
+
   /// Makes two chains of logits whose losses are mixed before there is a gradient; false where that
-  /// is no help.
-  static bool cut(const RowChain &chain, std::vector<RowChain> &chains, std::vector<Cut> &cuts) {
+  /// is no help. The function's chains begin with number `begin`.
+  static bool cut(const RowChain &chain, size_t begin, std::vector<RowChain> &chains,
+                  std::vector<Cut> &cuts) {
     if (!chain.isLogits())
       return false;
     std::optional<RowHalves> halves = RowHalves::cut(chain);
     if (!halves)
       return false;
     RowChain first(chain.root), second(halves->secondRoot());
-    if (!first.collect() || !second.collect()) {
+    const ArrayRef<RowChain> others = ArrayRef(chains).drop_front(begin);
+    if (!first.collect() || !second.collect() || overlaps(first, others) ||
+        overlaps(second, others) || overlaps(second, first)) {
       halves->join();
       return false;
     }

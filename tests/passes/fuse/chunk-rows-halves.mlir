@@ -1,4 +1,5 @@
 // RUN: nano-opt %s -nano-chunk-rows=max-bytes=131072 -split-input-file | FileCheck %s
+// RUN: nano-opt %s "-nano-chunk-rows=max-bytes=131072 parts=2" -split-input-file | FileCheck %s --check-prefix=PARTS
 // RUN: nano-opt %s -nano-chunk-rows -split-input-file | FileCheck %s --check-prefix=WHOLE
 
 // The losses of four sequences meet in what is no sum before there is a gradient: chunks of the losses, then chunks of the gradient, which make their logits again.
@@ -23,6 +24,18 @@
 // CHECK:       %[[DW1:.*]] = nano.matmul %[[G1]], %{{.*}} add %[[DW0]] {transpose_a}
 // CHECK:       %[[DX:.*]] = nano.concat %[[DX0]], %[[DX1]] dim 0
 // CHECK:       nano.return %{{.*}}, %[[DX]], %[[DW1]]
+// Nothing of the losses' half outlives a part; the gradient's has the logits of two parts, and products of their gradients together.
+// PARTS-LABEL: nano.program @sequences
+// PARTS-COUNT-2: {transpose_b} : {{.*}} -> tensor<128x256xf32>
+// PARTS:       nano.scatter_add
+// PARTS-COUNT-2: {transpose_b} : {{.*}} -> tensor<64x256xf32>
+// PARTS:       %[[G0:.*]] = nano.concat %{{.*}}, %{{.*}} dim 0 : (tensor<64x256xf32>, tensor<64x256xf32>) -> tensor<128x256xf32>
+// PARTS:       nano.matmul %[[G0]], %arg1 :
+// PARTS:       %[[DW0:.*]] = nano.matmul %[[G0]], %{{.*}} {transpose_a}
+// PARTS-COUNT-2: {transpose_b} : {{.*}} -> tensor<64x256xf32>
+// PARTS:       %[[G1:.*]] = nano.concat %{{.*}}, %{{.*}} dim 0 : (tensor<64x256xf32>, tensor<64x256xf32>) -> tensor<128x256xf32>
+// PARTS:       nano.matmul %[[G1]], %{{.*}} add %[[DW0]] {transpose_a}
+// PARTS:       nano.return
 // What fits is left whole, and made once.
 // WHOLE-LABEL: nano.program @sequences
 // WHOLE-COUNT-1: {transpose_b}
