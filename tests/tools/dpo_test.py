@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from grpo_test import ROOT, ToolTest
+from grpo_test import NO_JSON, ROOT, ToolTest
 
 GOOD = {"prompt": [9, 1], "chosen": [2, 3], "rejected": [4]}
 
@@ -36,7 +36,7 @@ class DpoTest(ToolTest):
         change = lambda **changes: json.dumps({**GOOD, **changes})
         for lines, row, message in (
             ([], 8, "r.jsonl: holds no pair"),
-            (["{"], 8, "r.jsonl:1: no JSON: "),
+            *(([json.dumps(GOOD), line], 8, "r.jsonl:2: no JSON: ") for line in NO_JSON),
             ([json.dumps({"prompt": [1]})], 8, "r.jsonl:1: needs an object with prompt, chosen, rej"),
             ([change(), change(rejected=[])], 8, "r.jsonl:2: prompt, chosen and rejected must be"),
             ([change(chosen=[2, 9])], 8, "r.jsonl:1: token 9, with which the prompt begins"),
@@ -44,7 +44,7 @@ class DpoTest(ToolTest):
             ([change()], 6, "r.jsonl:1: the pair has 7 tokens, and a row 6; shorten it, or give"),
             ([change()], 0, "--row must be positive, is 0"),
         ):
-            with self.subTest(message=message):
+            with self.subTest(message=message, lines=[line[:80] for line in lines]):
                 self.assert_refused(self.run_tool(lines, "--row", str(row)), message)
         done = subprocess.run([sys.executable, self.TOOL, self.folder + "/no", "--row", "8", "--out",
                                self.out], capture_output=True, encoding="utf-8", timeout=60)  # fmt: skip

@@ -16,6 +16,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 GOOD = {"prompt": [9, 1], "completion": [2, 3], "reward": 1.0, "group": 0}
 
 
+# What is no line of JSON: no end, no UTF-8, lists in lists without end.
+NO_JSON = ("{", b"\xff{}", "[" * 200000)
+
+
 class ToolTest(unittest.TestCase):
     """Of a tool that makes columns of lines of JSON."""
 
@@ -26,8 +30,9 @@ class ToolTest(unittest.TestCase):
         self.lines, self.out = (os.path.join(self.folder, name) for name in ("r.jsonl", "r"))
 
     def run_tool(self, lines, *options):
-        with open(self.lines, "w", encoding="utf-8") as file:
-            file.writelines(line + "\n" for line in lines)
+        with open(self.lines, "wb") as file:
+            for line in lines:
+                file.write((line if isinstance(line, bytes) else line.encode()) + b"\n")
         words = [sys.executable, self.TOOL, self.lines, "--out", self.out, *options]
         return subprocess.run(words, capture_output=True, encoding="utf-8", timeout=60)
 
@@ -71,7 +76,7 @@ class GrpoTest(ToolTest):
         change = lambda **changes: json.dumps({**GOOD, **changes})
         for lines, message in (
             ([], "r.jsonl: holds no completion"),
-            (["{"], "r.jsonl:1: no JSON: "),
+            *(([json.dumps(GOOD), line], "r.jsonl:2: no JSON: ") for line in NO_JSON),
             (["[1]"], "r.jsonl:1: needs an object with prompt, completion, reward, group"),
             ([json.dumps({"prompt": [1]})], "r.jsonl:1: needs an object with"),
             ([change(), change(completion=[])], "r.jsonl:2: prompt and completion must be lists"),
@@ -83,7 +88,7 @@ class GrpoTest(ToolTest):
             ([change(reward="1")], "r.jsonl:1: reward must be a finite number, not '1'"),
             ([change(completion=[1 << 40])], "r.jsonl:1: prompt and completion must be lists"),
         ):
-            with self.subTest(message=message):
+            with self.subTest(message=message, lines=[line[:80] for line in lines]):
                 self.assert_refused(self.run_tool(lines), message)
         done = subprocess.run([sys.executable, self.TOOL, self.folder + "/no", "--out", self.out],
                               capture_output=True, encoding="utf-8", timeout=60)  # fmt: skip

@@ -16,12 +16,12 @@ def read_lines(path, fields, lists):
     """The lines, each a dictionary with `fields`, of which `lists` are token ids: a prompt, and what
     may follow it; (file and line, line) of each. UserError with file and line."""
     first = None
-    with open(path, encoding="utf-8") as file:
+    with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             at = f"{path}:{number}"
             try:
-                entry = json.loads(line)
-            except ValueError as error:
+                entry = json.loads(line.decode("utf-8"))
+            except (ValueError, RecursionError) as error:
                 raise UserError(f"{at}: no JSON: {one_line(error)}") from None
             if not isinstance(entry, dict) or any(name not in entry for name in fields):
                 raise UserError(f"{at}: needs an object with {', '.join(fields)}")
