@@ -32,6 +32,9 @@ class DpoTest(ToolTest):
         pairs = self.column("pair", "i")
         self.assertEqual((pairs[:7], pairs[8:12], pairs[16:21]), ([0] * 7, [1] * 4, [2] * 5))
 
+    def test_scores_of_before(self):
+        self.assert_scores_go(json.dumps(GOOD), ("ref_logprob",), "--row", "8")
+
     def test_bad_input(self):
         change = lambda **changes: json.dumps({**GOOD, **changes})
         for lines, row, message in (

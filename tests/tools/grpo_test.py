@@ -44,6 +44,19 @@ class ToolTest(unittest.TestCase):
         self.assertEqual(begin % 64, 0)
         return array.array(code, data[begin:]).tolist()
 
+    def assert_scores_go(self, line, names, *options):
+        """Scores of other tokens do not stay beside new columns, and nothing else goes."""
+        os.mkdir(self.out)
+        for name in (*names, "mine"):
+            with open(f"{self.out}/{name}.npy", "wb"):
+                pass
+        done = self.run_tool([line], *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = os.listdir(self.out)
+        self.assertIn("tokens.npy", found)
+        self.assertIn("mine.npy", found)
+        self.assertFalse([name for name in names if name + ".npy" in found])
+
     def assert_refused(self, done, message):
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
         self.assertIn(message, done.stderr)
@@ -71,6 +84,9 @@ class GrpoTest(ToolTest):
             wanted = [0, 0, -advantage, -advantage, 0, 0, *[advantage] * 4]
             for found, value in zip(self.column("advantage", "f"), wanted):
                 self.assertAlmostEqual(found, value, 6)
+
+    def test_scores_of_before(self):
+        self.assert_scores_go(json.dumps(GOOD), ("old_logprob", "ref_logprob"))
 
     def test_bad_input(self):
         change = lambda **changes: json.dumps({**GOOD, **changes})

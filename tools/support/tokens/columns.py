@@ -1,6 +1,8 @@
 """Columns of training data made of lines of JSON: nano-grpo and nano-dpo."""
 
+import contextlib
 import json
+import os
 import struct
 import sys
 
@@ -51,3 +53,15 @@ def write_npy(path, kind, values):
     with open(path, "wb") as file:
         file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
         values.tofile(file)
+
+
+def write_folder(folder, columns, scores):
+    """The columns, each a name with kind and values; `scores` that the folder has, of the tokens that
+    it held before, are removed."""
+    os.makedirs(folder, exist_ok=True)
+    path_of = lambda name: os.path.join(folder, name + ".npy")
+    for name in scores:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path_of(name))
+    for name, (kind, values) in columns.items():
+        write_npy(path_of(name), kind, values)
