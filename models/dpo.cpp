@@ -15,6 +15,7 @@ struct Objective {
                          "ε: the share of pairs that are thought to be the wrong way round");
 
   bool isMeanOfRows() const { return false; }
+  bool isOfRows() const { return true; } // a pair's two documents
   /// Columns of a target: `weight`, f32, 1 in what was chosen, −1 in what was rejected, 0
   /// elsewhere; `ref_logprob`, f32, what the reference thought; `pair`, i32, the number of its
   /// pair, of which no two in a sequence of T tokens are T/4 + 1 or a multiple apart, as pairs in

@@ -15,6 +15,7 @@ struct Objective {
       hyper("kl_weight", 0.04, "β, of the divergence from the reference; 0: none, and no column");
 
   bool isMeanOfRows() const { return false; }
+  bool isOfRows() const { return false; }
   /// Columns of a target, f32: `weight`, 0 where it is not the model's own word; `advantage`;
   /// `old_logprob` and `ref_logprob`, what the model that wrote it and the reference thought.
   Tensor operator()(const Tensor &losses) const {

@@ -29,6 +29,8 @@ struct Objective {
                            "whether those targets alone count that the data's column mask has");
   /// Whether that is the mean of the means of a sequence's rows, however many it has.
   bool isMeanOfRows() const { return !masked; }
+  /// Whether documents of a row belong together, as they stand in the data.
+  bool isOfRows() const { return false; }
   Tensor operator()(const Tensor &losses) const {
     if (!masked)
       return losses;
@@ -92,6 +94,8 @@ NANO_MODEL {
   require(Dh % 2 == 0, "head_dim must be even");
   require(T % block == 0 && valT % block == 0,
           "seq_len and val_seq_len must be multiples of block_size");
+  require(!objective.isOfRows() || rule == Documents::Contiguous,
+          "documents must be contiguous: other rules part documents that the loss compares");
 
   // Schedule at step s of N: warm-up, then half a cosine.
   const Sched s = step(), N = iterations();
