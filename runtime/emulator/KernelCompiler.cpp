@@ -100,6 +100,7 @@ struct Launched {
   const plan::Source *source = nullptr;
   std::vector<std::string> kernels;   ///< all of them
   std::string key;                    ///< of the cache
+  std::optional<std::string> place;   ///< the key of the library of several, if one held them
   std::optional<std::string> library; ///< that holds them, once it is there
 };
 using Group = std::vector<Launched *>;
@@ -182,7 +183,12 @@ public:
       parts.push_back(header);
     }
     launched.key = BuildCache::keyOf(parts);
-    launched.library = cache.find(places.find(launched.key).value_or(launched.key));
+    launched.place = places.find(launched.key);
+    if (launched.place)
+      launched.library = cache.find(*launched.place);
+    // It may have been compiled alone, before or since.
+    if (!launched.library && launched.place != launched.key)
+      launched.library = cache.find(launched.key);
     if (launched.library)
       ++cached;
   }
@@ -211,7 +217,8 @@ public:
     cache.store(key, library);
     for (Launched *each : group) {
       each->library = library;
-      if (group.size() > 1)
+      // Also of one alone whose library with others is damaged or gone.
+      if (group.size() > 1 || each->place)
         places.store(each->key, key);
     }
     compiled += int(group.size());

@@ -166,6 +166,7 @@ protected:
     }
     emulator::CompileOptions options;
     options.cacheFolder = folder;
+    options.report = [this](const std::string &line) { reported.push_back(line); };
     return emulator::compileKernels(plan, options);
   }
 
@@ -178,6 +179,7 @@ protected:
 
   std::string folder =
       (std::filesystem::temp_directory_path() / "nano-emulator-sources-XXXXXX").string();
+  mutable std::vector<std::string> reported;
 };
 
 TEST_F(EmulatorSources, AreCompiledTogetherAndFoundOneByOne) {
@@ -192,6 +194,30 @@ TEST_F(EmulatorSources, AreCompiledTogetherAndFoundOneByOne) {
   EXPECT_EQ(kernels->compiled, 1);
   EXPECT_EQ(kernels->cached, 1);
   EXPECT_EQ(libraries(), 2);
+}
+
+TEST_F(EmulatorSources, WhoseLibraryWithOthersIsDamagedAreCompiledOnce) {
+  namespace fs = std::filesystem;
+  for (bool isGone : {false, true}) {
+    const std::string before = isGone ? "// other sources\n" : "";
+    ASSERT_TRUE(compile("abc", "", before));
+    fs::path together;
+    for (const fs::directory_entry &entry : fs::directory_iterator(folder))
+      if (entry.path().extension() == ".emulator" &&
+          (together.empty() || entry.last_write_time() > fs::last_write_time(together)))
+        together = entry.path();
+    if (isGone)
+      fs::remove(together);
+    else
+      fs::resize_file(together, fs::file_size(together) / 2);
+    for (int cached : {0, 1, 1}) {
+      const Result<emulator::Kernels> kernels = compile("a", "", before);
+      ASSERT_TRUE(kernels) << kernels.error().message;
+      EXPECT_EQ(kernels->cached, cached);
+      EXPECT_EQ(kernels->compiled, 1 - cached);
+    }
+    EXPECT_EQ(reported.size(), 1u); // of the damaged one
+  }
 }
 
 TEST_F(EmulatorSources, ThatDefineMoreThanKernelsAreCompiledAlone) {
