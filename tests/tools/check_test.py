@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of what tools/check is made of: tools/support's tally and tidy.
+"""Tests of tools/check and what it is made of: tools/support's tally and tidy.
 
 usage: check_test.py CLASS
 """
@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sys
+import time
 import unittest
 
 from site_tool import ROOT, SUPPORT, SiteTest
@@ -509,6 +510,74 @@ class TogetherTest(TidySite):
                 self.assertIn("\nruntime/C.cpp:\n", result.stdout)
                 self.assertIn(finding, result.stdout)
                 self.assertNotIn("\nruntime/A.cpp:\n", result.stdout)
+
+
+class BesideTest(SiteTest):
+    """tools/check in a copy of tools/, whose setup and build write down what they do: what is fetched
+    beside the build."""
+
+    def setUp(self):
+        super().setUp()
+        shutil.copytree(os.path.join(ROOT, "tools"), self.path("tools"))
+
+    def check(self, setup, build, **commands):
+        """The result, and what was written down; `setup` is what setup --bpe does."""
+        calls = self.path("calls")
+        self.write("tools/setup", "#!/bin/bash", "[[ $1 == --bpe ]] || exit 0", setup,
+                   f"echo setup >>{calls}", "echo all is there", executable=True)  # fmt: skip
+        self.write("tools/build", "#!/bin/bash", f"echo build >>{calls}", build, executable=True)
+        for name, line in {"id": "echo 0", **commands}.items():
+            self.write(f"bin/{name}", "#!/bin/bash", line, executable=True)
+        result = self.call(
+            *("bash", self.path("tools/check"), "tests"),
+            env={**os.environ, "PATH": f"{self.path('bin')}:{os.environ['PATH']}"},
+        )
+        with open(calls, encoding="utf-8") as file:
+            return result, file.read().split()
+
+    def test_is_waited_for_and_shown_where_the_build_fails(self):
+        result, calls = self.check("sleep 1", "exit 1")
+        self.assertEqual(calls, ["build", "setup"])
+        self.assertEqual(
+            result.stdout.splitlines(),
+            ["all is there", "failed: build", "0 passed, 1 failed, 0 skipped"],
+        )
+        self.assertEqual(result.returncode, 1)
+
+    def test_failure_is_said(self):
+        result, calls = self.check("echo no network; exit 1", "exit 1")
+        self.assertEqual(calls, ["build"])
+        self.assertEqual(
+            result.stdout.splitlines()[:2],
+            ["check: going on without the BPE tokenizer; its tests will be skipped", "no network"],
+        )
+
+    def test_ends_with_the_check(self):
+        begun = self.path("begun")
+        result, calls = self.check(
+            f"sleep 600 & echo $! >{begun}; wait",
+            f"until [[ -s {begun} ]]; do sleep 0.05; done; kill -TERM $PPID",
+        )
+        self.assertEqual((result.returncode, calls), (143, ["build"]))
+        with open(begun, encoding="utf-8") as file:
+            sleeps = f"/proc/{int(file.read())}/stat"
+        for _ in range(100):
+            try:
+                with open(sleeps, encoding="utf-8") as file:
+                    if file.read().split()[2] == "Z":
+                        return
+            except FileNotFoundError:
+                return
+            time.sleep(0.05)
+        self.fail("what setup started is still there")
+
+    def test_comes_before_where_a_password_is_asked_for(self):
+        for sudo, first in (("exit 1", "setup"), ("exit 0", "build")):
+            with self.subTest(sudo):
+                if os.path.exists(self.path("calls")):
+                    os.unlink(self.path("calls"))
+                _, calls = self.check("sleep 1", "exit 1", id="echo 1000", sudo=sudo)
+                self.assertEqual((calls[0], len(calls)), (first, 2))
 
 
 if __name__ == "__main__":
