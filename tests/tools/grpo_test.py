@@ -100,8 +100,9 @@ class GrpoTest(ToolTest):
             ([change(prompt="text")], "r.jsonl:1: prompt and completion must be lists"),
             ([change(completion=[2, 9])], "r.jsonl:1: token 9, with which the prompt begins"),
             ([change(), change(prompt=[8])], "r.jsonl:2: the prompt begins with token 8, and that"),
-            ([change(reward=float("nan"))], "r.jsonl:1: reward must be a finite number, not nan"),
-            ([change(reward="1")], "r.jsonl:1: reward must be a finite number, not '1'"),
+            ([change(reward=float("nan"))], "r.jsonl:1: reward must be a number that f32 has, not nan"),
+            ([change(reward="1")], "r.jsonl:1: reward must be a number that f32 has, not '1'"),
+            ([change(reward=10**400)], "r.jsonl:1: reward must be a number that f32 has, not 1000"),
             ([change(completion=[1 << 40])], "r.jsonl:1: prompt and completion must be lists"),
         ):
             with self.subTest(message=message, lines=[line[:80] for line in lines]):
