@@ -1,7 +1,8 @@
 // The gradients of attention on Hopper in five products where rows are causal: a block of threads
 // computes two blocks of keys of a row, one from its end and one from its beginning, so that all
-// take equally long. Heads of queries that share the keys come one after the other. What it gives
-// to the gradients of queries it adds to sums in memory. Included by nano_attention.h.
+// take equally long, but the middle one of an odd number, which has half the work. Heads of queries
+// that share the keys come one after the other. What it gives to the gradients of queries it adds
+// to sums in memory. Included by nano_attention.h.
 //
 // What a block of threads does a ticket says, not blockIdx. Of the tickets of a row and head of
 // keys, the first one takes the last block of keys and then the first one, the next one those

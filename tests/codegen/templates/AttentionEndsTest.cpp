@@ -67,6 +67,8 @@ TEST(AttentionEnds, Rule) {
   // 64 blocks of threads, and 192 on 132 multiprocessors.
   EXPECT_FALSE(attentionFromEnds({16384, 8, 1, 128, 128, true, true}, 2048));
   EXPECT_FALSE(attentionFromEnds({16384, 6, 3, 128, 128, true, true}, 2048));
+  // 1,120 on as many, of which a fifth has half the work of others.
+  EXPECT_FALSE(attentionFromEnds({16128, 16, 16, 128, 128, true, true}, 1152));
 }
 
 TEST(AttentionEnds, FindsPlantedFaults) {
