@@ -246,7 +246,8 @@ private:
     if (shape.hasMaps)
       launch.tensorMaps = mapsOfAttention(shape, ins, at.ins, isGrad);
     // Of keys: scores and dq, again scores and dk, and for dv where it is apart; of values: dy·v
-    // twice, and dv. Five products take about as long as six of these seven.
+    // twice, and dv. Five products in a chain take about as long as six of these seven, those of
+    // causal rows as five to six and a half by their length: all count as six.
     const bool isSplit = nano::attentionSplitsKeys(shape.headSize, shape.valueSize);
     const int64_t ofKeys = products.areFive ? 3
                            : isGrad         ? (isSplit ? 5 : 4)
