@@ -28,8 +28,8 @@ TEST(AttentionEnds, Rows) {
             174);
 }
 
-/// Narrow heads, in rows longer than those of which a block of threads has whole ones, or with
-/// shared keys.
+/// Narrow heads, with shared keys, in rows longer than those of which a block of threads has whole
+/// ones, or with values of another size.
 TEST(AttentionEnds, NarrowHeads) {
   checkRows({.tokens = 512, .heads = 4, .sharing = 2, .hasMaps = true, .row = 256}, 177);
   checkRows({.tokens = 384,
@@ -40,6 +40,8 @@ TEST(AttentionEnds, NarrowHeads) {
              .hasMaps = true,
              .row = 384},
             178);
+  checkRows({.tokens = 1152, .hasMaps = true, .row = 1152}, 179);
+  checkRows({.tokens = 256, .size = 32, .valueSize = 48, .hasMaps = true, .row = 256}, 180);
 }
 
 /// The same bits whatever order the blocks start in and their threads run in.
