@@ -360,7 +360,7 @@ def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "
   if (partial.has_value() != counts.has_value())
     return emitError() << "gradients of an attention with sums and no counts of them, or the other way round";
   if (partial && (score || (!row && (heads != key_heads || head_size != value_size))))
-    return emitError() << "gradients of an attention with sums beside a score, heads that share keys or values of another size";
+    return emitError() << "gradients of an attention with sums beside a score, or without rows beside heads that share keys or values of another size";
   if (tickets && (partial || !box_rows))
     return emitError() << "gradients of an attention with tickets beside sums, or without tensor maps";
   if (row && (!partial || !box_rows))

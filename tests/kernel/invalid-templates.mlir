@@ -61,8 +61,13 @@ kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.at
 
 // -----
 
-// expected-error @below {{gradients of an attention with sums beside a score, heads that share keys or values of another size}}
+// expected-error @below {{gradients of an attention with sums beside a score, or without rows beside heads that share keys or values of another size}}
 kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention_grad<tokens = 8, heads = 4, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10], partial = 11, counts = 12>}
+
+// -----
+
+// expected-error @below {{gradients of an attention with sums beside a score, or without rows beside heads that share keys or values of another size}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention_grad<tokens = 256, heads = 2, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, lse = 5, delta = 6, dy = 7, dq = [8], dk = [9], dv = [10], partial = 11, counts = 12, row = 128, score = @s, score_grad = @t, box_rows = 64>}
 
 // -----
 
