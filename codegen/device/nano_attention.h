@@ -75,7 +75,8 @@
 // over each attentionSumRows tokens, where the struct says
 //     static constexpr bool sumsQueries = true; // or sumsKeys, sumsValues
 //
-// Every sum has an order that depends on the shapes and on first and last alone; no atomics add.
+// Every sum has an order that depends on the shapes and on first and last alone: what atomics add
+// to a sum they add one after the other, in an order that counts keep.
 // Dao 2023 (FlashAttention-2) for the blocked form. Which template runs is decided by
 // attentionOnTensorCores(shape).
 #pragma once

@@ -27,6 +27,7 @@ namespace nano::ends {
 using chain::Float4;
 using hopper::computingWarpgroups;
 using hopper::flat;
+using hopper::QueryStatistics;
 using hopper::warpgroupRows;
 using hopper::warpgroupThreads;
 using mma::Lane;
@@ -67,12 +68,6 @@ template <class Tiles> struct Barriers {
   }
 };
 
-/// What belongs to the queries of a tile: to the base 2 the logarithm of the sum of a query's
-/// weights.
-template <int columns> struct QueryColumns {
-  float logarithm[columns], delta[columns];
-};
-
 /// Shared memory of a block of threads.
 template <class A, class Tiles> struct Shared {
   using KeyTile = Tile<Tiles::rows, A::headSize>;
@@ -95,8 +90,8 @@ template <class A, class Tiles> struct Shared {
   static NANO_DEVICE AllBarriers &barriers() {
     return *reinterpret_cast<AllBarriers *>(scores(Tiles::scoreStages));
   }
-  static NANO_DEVICE QueryColumns<Tiles::columns> &columns(int stage) {
-    return reinterpret_cast<QueryColumns<Tiles::columns> *>(
+  static NANO_DEVICE QueryStatistics<Tiles::columns> &columns(int stage) {
+    return reinterpret_cast<QueryStatistics<Tiles::columns> *>(
         reinterpret_cast<uint8_t *>(&barriers()) + Tiles::barrierBytes)[stage];
   }
 };
@@ -117,6 +112,8 @@ template <class A, class Tiles> struct Work {
                        ofFirst = blocks / 2, ///< blocks of keys of a row that come on first turns
       lastOfSecond = blocks - ofFirst - 1, tickets = blocks - ofFirst;
   static_assert(A::row % rows == 0 && A::tokens % A::row == 0);
+  static_assert(attentionTileSize(A::headSize) == attentionTileSize(A::valueSize) &&
+                A::headSize <= 128 && !A::hasScore && attentionHasMaps<A>);
   static_assert(Tiles::stages > 2, "a warpgroup holds one while it leaves out the next tile");
   int row, keyHead, number; ///< of its row and head of keys
 

@@ -137,9 +137,12 @@ NANO_DEVICE void accumulate(float (&sums)[1][size / 8][4],
 }
 
 /// What belongs to the queries of a block of columns: to the base 2 the logarithm of the sum of a
-/// query's weights; which of a tile's keys it sees, `count` from the `first` on.
-template <int columns> struct QueryColumns {
+/// query's weights.
+template <int columns> struct QueryStatistics {
   float logarithm[columns], delta[columns];
+};
+/// And which of a tile's keys a query sees, `count` from the `first` on.
+template <int columns> struct QueryColumns : QueryStatistics<columns> {
   uint32_t seen[columns]; ///< first + count · 2¹⁶
   NANO_DEVICE static int first(uint32_t seen) { return int(seen & 0xffff); }
   NANO_DEVICE static int count(uint32_t seen) { return int(seen >> 16); }
@@ -149,8 +152,8 @@ template <int columns> struct QueryColumns {
   template <int rows, class Operands>
   NANO_DEVICE void load(const Operands &x, int head, int begin, int end, int firstKey, int i) {
     const int query = smaller(begin + i, end - 1);
-    logarithm[i] = *x.lse.row(query, head) * log2e;
-    delta[i] = *x.delta.row(query, head);
+    this->logarithm[i] = *x.lse.row(query, head) * log2e;
+    this->delta[i] = *x.delta.row(query, head);
     const int behind = larger(smaller(x.last[query] + 1 - firstKey, rows), 0),
               first = larger(smaller(x.first[query] - firstKey, behind), 0);
     seen[i] = begin + i < end ? uint32_t(first) | uint32_t(behind - first) << 16 : behind;

@@ -22,6 +22,7 @@ namespace nano::rows {
 using chain::Float4;
 using hopper::computingWarpgroups;
 using hopper::flat;
+using hopper::QueryStatistics;
 using hopper::warpgroupRows;
 using hopper::warpgroupThreads;
 using mma::Lane;
@@ -58,12 +59,6 @@ template <class Tiles> struct Barriers {
   }
 };
 
-/// What belongs to the queries of a tile: to the base 2 the logarithm of the sum of a query's
-/// weights.
-template <int columns> struct QueryColumns {
-  float logarithm[columns], delta[columns];
-};
-
 /// Shared memory of a block of threads.
 template <class Tiles> struct Shared {
   using RowTile = Tile<Tiles::rows, 64>;
@@ -87,8 +82,8 @@ template <class Tiles> struct Shared {
   static NANO_DEVICE AllBarriers &barriers() {
     return *reinterpret_cast<AllBarriers *>(sums(Tiles::keptTiles));
   }
-  static NANO_DEVICE QueryColumns<Tiles::columns> &queries(int stage) {
-    return reinterpret_cast<QueryColumns<Tiles::columns> *>(
+  static NANO_DEVICE QueryStatistics<Tiles::columns> &queries(int stage) {
+    return reinterpret_cast<QueryStatistics<Tiles::columns> *>(
         reinterpret_cast<uint8_t *>(&barriers()) + Tiles::barrierBytes)[stage];
   }
 };
