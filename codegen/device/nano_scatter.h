@@ -270,6 +270,7 @@ template <class S> struct ClassSort {
   static constexpr int turns = 4; ///< of a warp whose rows are loaded at once
   static constexpr int pairs = scatterClassPairs(S::tokens, S::rows); ///< of neighbouring rows
   static_assert(warps == 32 && rows <= threads && ofWarp <= 1 << 16);
+  static_assert((warps - 1) * ofWarp < 1 << 16, "counts of the warps before are of 16 bits");
 
   const TokenView ids;
   const int own; ///< the class
