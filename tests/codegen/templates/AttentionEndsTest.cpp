@@ -94,4 +94,11 @@ TEST(AttentionEnds, FindsPlantedFaults) {
   finds("missing fence", "        fenceProxyAsync();\n        mbarrierArrive(&barriers.scoresFull",
         "        mbarrierArrive(&barriers.scoresFull");
   finds("missing wait", "      mbarrierWait(&barriers.rowsEmpty, 0);", "      ;");
+  // Results are made of sums that are not there yet; a barrier's next phase begins before its last
+  // one is heard of.
+  finds("race", "      waitForCount(x.counts + 1 + unit, count);\n", "");
+  finds("deadlock",
+        "        mbarrierWait(&barriers.told[use % Tiles::turns], uint32_t(use / Tiles::turns - 1) "
+        "& 1);",
+        "        ;");
 }
