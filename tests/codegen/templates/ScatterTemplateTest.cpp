@@ -173,6 +173,18 @@ TEST(ScatterTemplate, OneIdOfSeveralRounds) {
   check({.tokens = 65600, .rows = 1, .columns = 8, .sums = false}, [] { return 0; }, random);
 }
 
+/// Two rows of a class are counted in the halves of a word: all tokens of a round are the second
+/// one's, then those behind it any row's.
+TEST(ScatterTemplate, SecondRowOfSeveralRounds) {
+  std::mt19937_64 random(10);
+  const int tokens = 68000, rows = 256, ofRound = scatterSortThreads * scatterSortTokens(tokens);
+  ASSERT_GT(tokens, ofRound);
+  ASSERT_EQ(scatterClassRows(tokens, rows), 2);
+  const int second = scatterRowAt(1, tokens, rows);
+  auto next = [&, t = 0]() mutable { return t++ < ofRound ? second : int(random() % rows); };
+  check({.tokens = tokens, .rows = rows, .columns = 8, .sums = false}, next, random);
+}
+
 TEST(ScatterTemplate, OneIdOnly) {
   std::mt19937_64 random(2);
   check({333, 40, 24, false}, [] { return 17; }, random);
