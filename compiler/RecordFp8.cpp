@@ -118,6 +118,7 @@ void Recorder::finishFp8() {
     policy.history = record.how.history;
     policy.margin = record.how.margin;
     policy.backward = record.how.backward;
+    policy.given = llvm::any_of(policy.scales, [](double scale) { return scale > 0; });
     if (file && (option.empty() || policy.recipe == fp8::Recipe::Static)) {
       auto scales = file->scales.find(name);
       if (scales == file->scales.end())

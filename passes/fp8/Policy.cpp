@@ -38,6 +38,8 @@ FailureOr<Policy> Policy::of(graph::StateOp parameter) {
   policy.recipe = *recipe;
   if (auto backward = attribute.getAs<BoolAttr>("backward"))
     policy.backward = backward.getValue();
+  if (auto given = attribute.getAs<BoolAttr>("given"))
+    policy.given = given.getValue();
   if (auto history = attribute.getAs<IntegerAttr>("history"))
     policy.history = history.getInt();
   if (auto margin = attribute.getAs<FloatAttr>("margin"))
@@ -69,6 +71,8 @@ DictionaryAttr Policy::attribute(Builder &builder) const {
     entries.push_back(builder.getNamedAttr("margin", builder.getF64FloatAttr(margin)));
   if (!backward)
     entries.push_back(builder.getNamedAttr("backward", builder.getBoolAttr(false)));
+  if (given)
+    entries.push_back(builder.getNamedAttr("given", builder.getBoolAttr(true)));
   return builder.getDictionaryAttr(entries);
 }
 

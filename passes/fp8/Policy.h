@@ -31,13 +31,16 @@ llvm::StringRef nameOf(Operand operand);
 
 /// What `fp8` of a parameter's `nano.state` says:
 /// `{recipe = "static", scales = array<f64: x, W, g>, history = 16 : i64, margin = 0.0 : f64}`;
-/// `backward = false` where it is so.
+/// `backward = false` and `given = true` where it is so.
 struct Policy {
   Recipe recipe = Recipe::Off;
   std::array<double, 3> scales{}; ///< by Operand; Static alone; 0: not known
   int64_t history = 16;           ///< steps that Delayed looks back
   double margin = 0;              ///< Current, Delayed and Block divide the range by 2^margin
   bool backward = true;           ///< whether the products of the backward pass run in 8 bits too
+  /// Whether the model itself gives scales, which are of the weight as it is: numbers that
+  /// multiply columns of its products stay there, whatever recipe options choose.
+  bool given = false;
 
   double scale(Operand operand) const { return scales[static_cast<size_t>(operand)]; }
 

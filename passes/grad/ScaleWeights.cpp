@@ -119,7 +119,9 @@ bool findProduct(Scaled &scaled) {
 }
 
 /// True where the product's weight can take the number, and is worth it: a trained one, whose
-/// gradient is computed anyway, which nothing else reads in the product's type.
+/// gradient is computed anyway, which nothing else reads in the product's type. What measures
+/// scales and what is compiled with them decide alike: only scales that the model gives are of the
+/// weight without the number.
 FailureOr<bool> isScalable(const Scaled &scaled) {
   MatmulOp product = scaled.product;
   if (product.getTransposeA() || !product.getTransposeB() || product.getAddend() ||
@@ -135,8 +137,7 @@ FailureOr<bool> isScalable(const Scaled &scaled) {
     return failure();
   const RankedTensorType weight = tensorType(product.getB());
   const int64_t rows = tensorType(product).getDimSize(0);
-  return policy->recipe != fp8::Recipe::Static &&
-         rows * scaled.count >= leastRatio * weight.getNumElements();
+  return !policy->given && rows * scaled.count >= leastRatio * weight.getNumElements();
 }
 
 void moveNumber(const Scaled &scaled) {

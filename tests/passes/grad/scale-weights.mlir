@@ -70,7 +70,7 @@ nano.program @whole(%x: tensor<512x16xf32>) -> tensor<512x32xf32> {
 // -----
 
 // Not where something else reads the columns, where the number depends on the tokens, where there
-// are too few tokens, where the weight's scale in 8 bits is given, or where it has no gradient.
+// are too few tokens, where the model gives the weight's scale in 8 bits, or where it has no gradient.
 // CHECK-LABEL: nano.program @read_twice
 // CHECK:         %[[Y:.*]] = nano.matmul %{{.*}}, %{{.*}} {transpose_b}
 // CHECK:         nano.mul %[[Y]], %{{.*}} : tensor<512x32xf32>
@@ -88,7 +88,7 @@ nano.scalar @lr : f32 {
 }
 nano.optimizer @all of "sgd" lr @lr {inits = array<f64>, kind = "sgd", states = []}
 nano.state @w : tensor<32x16xf32> {init = #nano.init<"constant", [1.0]>, optimizer = @all, role = #nano.role<parameter>}
-nano.state @given : tensor<32x16xf32> {fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}, init = #nano.init<"constant", [1.0]>, optimizer = @all, role = #nano.role<parameter>}
+nano.state @given : tensor<32x16xf32> {fp8 = {given = true, recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}, init = #nano.init<"constant", [1.0]>, optimizer = @all, role = #nano.role<parameter>}
 nano.state @frozen : tensor<32x16xf32> {init = #nano.init<"constant", [1.0]>, role = #nano.role<parameter>}
 nano.state @s : tensor<f32> {init = #nano.init<"constant", [1.0]>, optimizer = @all, role = #nano.role<parameter>}
 nano.program @read_twice(%x: tensor<512x16xf32>) -> (tensor<512x32xf32>, tensor<512x32xf32>) {
@@ -126,6 +126,29 @@ nano.program @static(%x: tensor<512x16xf32>) -> tensor<512x32xf32> {
 }
 nano.program @of_frozen(%x: tensor<512x16xf32>) -> tensor<512x32xf32> {
   %0 = nano.load @frozen : tensor<32x16xf32>
+  %1 = nano.matmul %x, %0 {transpose_b} : (tensor<512x16xf32>, tensor<32x16xf32>) -> tensor<512x32xf32>
+  %2 = nano.load @s : tensor<f32>
+  %3 = nano.broadcast %2 dims [] : tensor<f32> -> tensor<512x32xf32>
+  %4 = nano.mul %1, %3 : tensor<512x32xf32>
+  nano.return %4 : tensor<512x32xf32>
+}
+
+// -----
+
+// Scales of a file were measured of the weight with its numbers, which multiply it here too.
+// CHECK-LABEL: nano.program @measured
+// CHECK:         %[[SCALED:.*]] = nano.mul %{{.*}}, %{{.*}} : tensor<32x16xf32>
+// CHECK:         %[[Y:.*]] = nano.matmul %{{.*}}, %[[SCALED]] {transpose_b}
+// CHECK:         nano.return %[[Y]]
+nano.scalar @lr : f32 {
+^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
+  nano.yield %s : f64
+}
+nano.optimizer @all of "sgd" lr @lr {inits = array<f64>, kind = "sgd", states = []}
+nano.state @w : tensor<32x16xf32> {fp8 = {recipe = "static", scales = array<f64: 0.5, 0.25, 0.125>}, init = #nano.init<"constant", [1.0]>, optimizer = @all, role = #nano.role<parameter>}
+nano.state @s : tensor<f32> {init = #nano.init<"constant", [1.0]>, optimizer = @all, role = #nano.role<parameter>}
+nano.program @measured(%x: tensor<512x16xf32>) -> tensor<512x32xf32> {
+  %0 = nano.load @w : tensor<32x16xf32>
   %1 = nano.matmul %x, %0 {transpose_b} : (tensor<512x16xf32>, tensor<32x16xf32>) -> tensor<512x32xf32>
   %2 = nano.load @s : tensor<f32>
   %3 = nano.broadcast %2 dims [] : tensor<f32> -> tensor<512x32xf32>
