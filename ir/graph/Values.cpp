@@ -21,11 +21,14 @@ bool isZero(Value value) {
   return constant && constant.getValue().isZero();
 }
 
-LoadOp loadOf(Value value) {
+/// What `value` is, before casts and reshapes.
+static Value withoutCasts(Value value) {
   while (isa_and_present<CastOp, ReshapeOp>(value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
-  return value.getDefiningOp<LoadOp>();
+  return value;
 }
+
+LoadOp loadOf(Value value) { return withoutCasts(value).getDefiningOp<LoadOp>(); }
 
 bool isOfParameters(Value value, llvm::SetVector<Operation *> &ops) {
   Operation *op = value.getDefiningOp();
@@ -44,6 +47,23 @@ bool isOfParameters(Value value, llvm::SetVector<Operation *> &ops) {
       return false;
   ops.insert(op);
   return true;
+}
+
+Value multiplied(MulOp mul) {
+  if (mul.getRhs().getDefiningOp<BroadcastOp>())
+    return mul.getLhs();
+  return mul.getLhs().getDefiningOp<BroadcastOp>() ? mul.getRhs() : Value();
+}
+
+MulOp scaledRows(Value value) {
+  auto mul = withoutCasts(value).getDefiningOp<MulOp>();
+  llvm::SetVector<Operation *> ops;
+  return mul && multiplied(mul) && isOfParameters(mul, ops) ? mul : MulOp();
+}
+
+LoadOp weightOf(Value value) {
+  MulOp scaled = scaledRows(value);
+  return loadOf(scaled ? multiplied(scaled) : value);
 }
 
 } // namespace nano::graph

@@ -10,6 +10,8 @@
 
 namespace nano::graph {
 
+class MulOp;
+
 /// Bytes of a tensor; 0 for other values.
 int64_t bytesOf(mlir::Value value);
 
@@ -23,5 +25,16 @@ LoadOp loadOf(mlir::Value value);
 /// True where `value` is made of parameters alone, by ops that a pass puts before a weight's
 /// product; adds them to `ops`, each behind what it reads.
 bool isOfParameters(mlir::Value value, llvm::SetVector<mlir::Operation *> &ops);
+
+/// What `mul` multiplies by numbers that a broadcast repeats; null where it multiplies by none.
+mlir::Value multiplied(MulOp mul);
+
+/// The weight that `value` shows, multiplied by numbers made of parameters, as nano-scale-weights
+/// leaves it; null where it shows none.
+MulOp scaledRows(mlir::Value value);
+
+/// What loads the weight that `value` shows whole, as it is or multiplied by such numbers; null
+/// when it shows none.
+LoadOp weightOf(mlir::Value value);
 
 } // namespace nano::graph

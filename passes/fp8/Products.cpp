@@ -40,28 +40,9 @@ Value withoutZeros(Value value) {
   return hasZeros ? rows.getInputs().front() : value;
 }
 
-/// What a product multiplies by numbers; null where `mul` multiplies by none.
-Value multiplied(MulOp mul) {
-  if (mul.getRhs().getDefiningOp<BroadcastOp>())
-    return mul.getLhs();
-  return mul.getLhs().getDefiningOp<BroadcastOp>() ? mul.getRhs() : Value();
-}
-
-/// The weight that `value` shows, multiplied by numbers made of parameters, as nano-scale-weights
-/// leaves it; null where it shows none.
-MulOp scaledRows(Value value) {
-  while (isa_and_present<CastOp, ReshapeOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  auto mul = value.getDefiningOp<MulOp>();
-  llvm::SetVector<Operation *> ops;
-  return mul && multiplied(mul) && isOfParameters(mul, ops) ? mul : MulOp();
-}
-
 /// The name of the state that `value` shows whole; empty when it shows none.
 StringRef loadedState(Value value) {
-  value = withoutZeros(value);
-  MulOp scaled = scaledRows(value);
-  LoadOp load = loadOf(scaled ? multiplied(scaled) : value);
+  LoadOp load = weightOf(withoutZeros(value));
   return load ? load.getSymbol() : StringRef();
 }
 

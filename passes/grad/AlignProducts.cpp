@@ -113,7 +113,7 @@ private:
 
   /// How the products of a weight run in 8 bits.
   static FailureOr<fp8::Recipe> recipeOf(Value weight) {
-    LoadOp load = loadOf(weight);
+    LoadOp load = weightOf(weight);
     auto state = load ? SymbolTable::lookupNearestSymbolFrom<StateOp>(load, load.getSymbolAttr())
                       : StateOp();
     if (!state)
