@@ -10,6 +10,7 @@
 // memory. It runs before fusion, which would otherwise pay a kernel for each of these, and after
 // nano-split-accumulation, whose adds it turns into products that accumulate.
 #include "ir/graph/ArithmeticOps.h"
+#include "ir/graph/CollectiveOps.h"
 #include "ir/graph/ElementwiseOps.h"
 #include "ir/graph/GraphBuilder.h"
 #include "ir/graph/MatmulOps.h"
@@ -77,14 +78,17 @@ Value rebuild(PatternRewriter &rewriter, Operation *at, Product matmul, Type typ
 }
 
 /// True for a value that a few element-wise ops make into what a state keeps in the same type, as
-/// the gradient of a weight whose rows numbers multiply.
-bool isKept(Value value, int64_t ops = 4) {
+/// the gradient of a weight whose rows numbers multiply; also where it is summed over ranks, alone
+/// or beside others, on the way.
+bool isKept(Value value, int64_t ops = 4, int64_t moves = 8) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
     if (auto store = dyn_cast<StoreOp>(user))
       return store.getValue() == value;
-    return ops > 0 && (user->hasTrait<ElementwiseOp>() || isa<ReshapeOp>(user)) &&
+    const bool computes = user->hasTrait<ElementwiseOp>(),
+               isMove = isa<AllReduceOp, ConcatOp, ReduceScatterOp, ReshapeOp, SliceOp>(user);
+    return ((computes && ops > 0) || (isMove && moves > 0)) &&
            getElementTypeOrSelf(user->getResult(0)) == getElementTypeOrSelf(value) &&
-           isKept(user->getResult(0), ops - 1);
+           isKept(user->getResult(0), ops - computes, moves - isMove);
   });
 }
 

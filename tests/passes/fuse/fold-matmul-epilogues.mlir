@@ -107,6 +107,34 @@ nano.program @kept(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>, %s: tensor<8x1
   nano.return %4 : tensor<8x16xf32>
 }
 
+// Nor where ranks add it up first, alone or with others.
+// CHECK-LABEL: nano.program @kept_of_all
+// CHECK:         nano.matmul %{{.*}}, %{{.*}} {transpose_a} : (tensor<32x8xbf16>, tensor<32x16xbf16>) -> tensor<8x16xf32>
+// CHECK-LABEL: nano.program @kept_of_bucket
+// CHECK:         nano.matmul %{{.*}}, %{{.*}} {transpose_a} : (tensor<32x8xbf16>, tensor<32x16xbf16>) -> tensor<8x16xf32>
+nano.program @kept_of_all(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>, %s: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  %0 = nano.matmul %a, %b {transpose_a} : (tensor<32x8xbf16>, tensor<32x16xbf16>) -> tensor<8x16xbf16>
+  %1 = nano.cast %0 : tensor<8x16xbf16> -> tensor<8x16xf32>
+  %2 = nano.mul %1, %s : tensor<8x16xf32>
+  %3 = nano.reshape %2 : tensor<8x16xf32> -> tensor<128xf32>
+  %4 = nano.all_reduce %3 : tensor<128xf32>
+  nano.store %4, @kept_gradient : tensor<128xf32>
+  %5 = nano.mul %1, %1 : tensor<8x16xf32>
+  nano.return %5 : tensor<8x16xf32>
+}
+nano.program @kept_of_bucket(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>, %s: tensor<8x16xf32>, %o: tensor<64xf32>) -> tensor<8x16xf32> {
+  %0 = nano.matmul %a, %b {transpose_a} : (tensor<32x8xbf16>, tensor<32x16xbf16>) -> tensor<8x16xbf16>
+  %1 = nano.cast %0 : tensor<8x16xbf16> -> tensor<8x16xf32>
+  %2 = nano.mul %1, %s : tensor<8x16xf32>
+  %3 = nano.reshape %2 : tensor<8x16xf32> -> tensor<128xf32>
+  %4 = nano.concat %o, %3 dim 0 : (tensor<64xf32>, tensor<128xf32>) -> tensor<192xf32>
+  %5 = nano.all_reduce %4 : tensor<192xf32>
+  %6 = nano.slice %5 dim 0 at 64 : tensor<192xf32> -> tensor<128xf32>
+  nano.store %6, @kept_gradient : tensor<128xf32>
+  %7 = nano.mul %1, %1 : tensor<8x16xf32>
+  nano.return %7 : tensor<8x16xf32>
+}
+
 // Not every library has a product of f32 factors with a narrower result.
 // CHECK-LABEL: nano.program @narrowed_behind_f32
 // CHECK-NEXT:  %[[P:.*]] = nano.matmul %arg0, %arg1 : (tensor<8x32xf32>, tensor<32x16xf32>) -> tensor<8x16xf32>
