@@ -51,17 +51,17 @@ def ScaleWeights : Pass<"nano-scale-weights", "::mlir::ModuleOp"> {
   let summary = "has a number that multiplies columns of a product multiply rows of its weight instead";
   let description = [{
     ```mlir
-    %y = nano.matmul %x, %w {transpose_b}         %a = nano.slice %w dim 0 at 0
-      : … -> tensor<49152x2304xbf16>              %b = nano.slice %w dim 0 at 1536
-    %v = nano.slice %y dim 1 at 1536        ⇒     %c = nano.mul %s, %b
-    %f = nano.cast %v                             %u = nano.concat %a, %c dim 0
-    %z = nano.mul %s, %f                          %y = nano.matmul %x, %u {transpose_b}
-                                                  %v = nano.slice %y dim 1 at 1536
+    %c = nano.cast %w : f32 → bf16                %n = nano.select lt, %row, 1536, 1, %s
+    %y = nano.matmul %x, %c {transpose_b}         %b = nano.broadcast %n dims [0]
+      : … -> tensor<49152x2304xbf16>              %u = nano.mul %w, %b
+    %v = nano.slice %y dim 1 at 1536        ⇒     %c = nano.cast %u : f32 → bf16
+    %f = nano.cast %v                             %y = nano.matmul %x, %c {transpose_b}
+    %z = nano.mul %s, %f                          %v = nano.slice %y dim 1 at 1536
                                                   %z = nano.cast %v
     ```
 
-    s·(x·wᵀ) = x·(s·w)ᵀ, in f32 as far as the weight is, before it is rounded for the product: where a narrow type would round s·y again, one rounding is less. Taken where s is made of parameters, the weight
-    is trained and has no given scale in 8 bits, nothing else reads these columns or the weight in the product's type, and the columns have at least four times as many elements as the weight, as those of all tokens of
+    s·(x·wᵀ) = x·(s·w)ᵀ, in f32, before the weight is rounded for the product: where a narrow type would round s·y again, one rounding is less. Taken where s is made of parameters, the weight
+    is trained and the model gives no scales of it in 8 bits, nothing else reads these columns or the weight in the product's type, and the columns have at least four times as many elements as the weight, as those of all tokens of
     a step have: they are then not read and written once more, forward and backward, and the gradient of s is a sum over the weight's elements.
 
     Errors: a policy for 8 bits that is none.

@@ -1,17 +1,18 @@
 // nano-scale-weights: a number that multiplies all that a product gives, or columns of it,
 // multiplies the rows of its weight instead.
 //
-//   %y = nano.matmul %x, %w {transpose_b}         %a = nano.slice %w dim 0 at 0
-//     : … -> tensor<49152x2304xbf16>              %b = nano.slice %w dim 0 at 1536
-//   %v = nano.slice %y dim 1 at 1536        ⇒     %c = nano.mul %s, %b
-//   %f = nano.cast %v                             %u = nano.concat %a, %c dim 0
-//   %z = nano.mul %s, %f                          %y = nano.matmul %x, %u {transpose_b}
-//                                                 %v = nano.slice %y dim 1 at 1536
+//   %c = nano.cast %w : f32 → bf16                %n = nano.select lt, %row, 1536, 1, %s
+//   %y = nano.matmul %x, %c {transpose_b}         %b = nano.broadcast %n dims [0]
+//     : … -> tensor<49152x2304xbf16>              %u = nano.mul %w, %b
+//   %v = nano.slice %y dim 1 at 1536        ⇒     %c = nano.cast %u : f32 → bf16
+//   %f = nano.cast %v                             %y = nano.matmul %x, %c {transpose_b}
+//   %z = nano.mul %s, %f                          %v = nano.slice %y dim 1 at 1536
 //                                                 %z = nano.cast %v
 //
-// s·(x·wᵀ) = x·(s·w)ᵀ. With as many rows as a step has tokens, w is the smaller of the two by far:
-// neither the forward pass nor the gradient reads and writes the columns once more, and the
-// gradient of s is a sum over w's elements. In a narrow type one rounding is less.
+// s·(x·wᵀ) = x·(s·w)ᵀ, computed in f32 before the weight is rounded for the product. With as many
+// rows as a step has tokens, w is the smaller of the two by far: neither the forward pass nor the
+// gradient reads and writes the columns once more, and the gradient of s is a sum over w's
+// elements. In a narrow type one rounding is less.
 //
 // It runs before differentiation, which then finds the gradients of s and w too.
 #include "ir/graph/ArithmeticOps.h"
@@ -140,6 +141,15 @@ FailureOr<bool> isScalable(const Scaled &scaled) {
   return !policy->given && rows * scaled.count >= leastRatio * weight.getNumElements();
 }
 
+/// The weight before the cast for its product, which a reshape may follow.
+Value beforeRounding(Value weight) {
+  Value value = weight;
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getX();
+  auto rounding = value.getDefiningOp<CastOp>();
+  return rounding ? rounding.getX() : weight;
+}
+
 void moveNumber(const Scaled &scaled) {
   MatmulOp product = scaled.product;
   MulOp mul = scaled.mul;
@@ -152,8 +162,7 @@ void moveNumber(const Scaled &scaled) {
   for (Operation *op : ops)
     builder.clone(*op, mapping);
   const Value weight = product.getB();
-  auto narrowing = weight.getDefiningOp<CastOp>();
-  const Value rows = g.toF32(narrowing ? narrowing.getX() : weight);
+  const Value rows = g.reshape(g.toF32(beforeRounding(weight)), tensorType(weight).getShape());
   const RankedTensorType type = tensorType(rows);
   const int64_t all = type.getDimSize(0), end = scaled.first + scaled.count;
   Value number = g.toF32(mapping.lookup(scaled.number));

@@ -155,3 +155,30 @@ nano.program @measured(%x: tensor<512x16xf32>) -> tensor<512x32xf32> {
   %4 = nano.mul %1, %3 : tensor<512x32xf32>
   nano.return %4 : tensor<512x32xf32>
 }
+
+// -----
+
+// A weight that is rounded first and reshaped then is multiplied before it is rounded too.
+// CHECK-LABEL: nano.program @reshaped
+// CHECK:         %[[ROWS:.*]] = nano.reshape %{{.*}} : tensor<2x16x16xf32> -> tensor<32x16xf32>
+// CHECK:         %[[SCALED:.*]] = nano.mul %[[ROWS]], %{{.*}} : tensor<32x16xf32>
+// CHECK:         %[[ROUNDED:.*]] = nano.cast %[[SCALED]] : tensor<32x16xf32> -> tensor<32x16xbf16>
+// CHECK:         nano.matmul %{{.*}}, %[[ROUNDED]] {transpose_b}
+nano.scalar @lr : f32 {
+^bb0(%s: f64, %n: f64, %q: f64, %r: f64):
+  nano.yield %s : f64
+}
+nano.optimizer @all of "sgd" lr @lr {inits = array<f64>, kind = "sgd", states = []}
+nano.state @w : tensor<2x16x16xf32> {init = #nano.init<"constant", [1.0]>, optimizer = @all, role = #nano.role<parameter>}
+nano.state @s : tensor<f32> {init = #nano.init<"constant", [1.0]>, optimizer = @all, role = #nano.role<parameter>}
+nano.program @reshaped(%x: tensor<512x16xbf16>) -> tensor<512x32xf32> {
+  %0 = nano.load @w : tensor<2x16x16xf32>
+  %1 = nano.cast %0 : tensor<2x16x16xf32> -> tensor<2x16x16xbf16>
+  %2 = nano.reshape %1 : tensor<2x16x16xbf16> -> tensor<32x16xbf16>
+  %3 = nano.matmul %x, %2 {transpose_b} : (tensor<512x16xbf16>, tensor<32x16xbf16>) -> tensor<512x32xbf16>
+  %4 = nano.cast %3 : tensor<512x32xbf16> -> tensor<512x32xf32>
+  %5 = nano.load @s : tensor<f32>
+  %6 = nano.broadcast %5 dims [] : tensor<f32> -> tensor<512x32xf32>
+  %7 = nano.mul %4, %6 : tensor<512x32xf32>
+  nano.return %7 : tensor<512x32xf32>
+}
