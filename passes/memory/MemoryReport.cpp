@@ -12,6 +12,9 @@ using namespace nano::step;
 
 namespace nano::memory {
 
+/// Steps in which a buffer grows; more of them cost packing time and leave others little more.
+static constexpr size_t mostSteps = 16;
+
 std::vector<Item> packingItems(const Lifetimes &lifetimes) {
   auto aligned = [](int64_t bytes) { return int64_t(llvm::alignTo(bytes, arenaAlignment)); };
   std::vector<Item> items;
@@ -20,8 +23,11 @@ std::vector<Item> packingItems(const Lifetimes &lifetimes) {
     item.begin = lifetime.begin;
     item.end = lifetime.end;
     item.bytes = aligned(lifetime.bytes);
-    for (const Growth &growth : lifetime.growth)
-      item.growth.push_back({growth.at, aligned(growth.bytes)});
+    std::vector<Growth> growth;
+    for (const Growth &step : lifetime.growth)
+      if (const int64_t bytes = aligned(step.bytes); growth.empty() || bytes > growth.back().bytes)
+        growth.push_back({step.at, bytes});
+    item.growth = inSteps(growth, mostSteps);
   }
   return items;
 }

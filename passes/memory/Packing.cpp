@@ -13,10 +13,12 @@ namespace {
 
 using Order = std::vector<uint32_t>;
 
-/// Elementary steps that the fixed orders, and the search after them, may take: some tens of
-/// milliseconds at most, whatever the input.
-constexpr int64_t workLimit = 30'000'000, searchLimit = 10'000'000;
-/// What an attempt costs beside the square of its items, in the same steps.
+/// Elementary steps that the fixed orders, and the search after them, may take, in all packings of
+/// the same items: some tens of milliseconds, beyond one order each.
+struct Budget {
+  int64_t orders = 30'000'000, search = 10'000'000;
+};
+/// What an attempt costs beside the square of its items' parts, in the same steps.
 constexpr int64_t attemptWork = 20'000;
 /// The search ends within this factor of the lower bound.
 constexpr double closeEnough = 1.002;
@@ -123,7 +125,8 @@ int64_t liveBytes(const std::vector<Item> &items, int64_t *moment) {
 
 namespace {
 
-Packing packAs(const std::vector<Item> &items, int64_t enough) {
+/// Packs items as they are, for `budget`, of which it leaves what it does not need.
+Packing packAs(const std::vector<Item> &items, int64_t enough, Budget &budget) {
   int64_t floor = std::max(liveBytes(items), enough);
   int64_t largest = 0;
   for (const Item &item : items)
@@ -142,9 +145,14 @@ Packing packAs(const std::vector<Item> &items, int64_t enough) {
   Packing best;
   best.bytes = std::numeric_limits<int64_t>::max();
   Order bestOrder;
-  int64_t work = 0;
+  int64_t parts = 0, grown = 0;
+  for (const Item &item : items) {
+    parts += std::max<int64_t>(1, int64_t(item.growth.size()));
+    grown += int64_t(item.growth.size());
+  }
+  // Of an attempt: what lies in the way of what grows is sorted.
+  const int64_t work = parts * (parts / 2 + 8 * grown) + attemptWork;
   auto attempt = [&](const Order &order) {
-    work += int64_t(items.size()) * int64_t(items.size()) / 2 + attemptWork;
     Packing packing = place(items, order);
     if (packing.bytes >= best.bytes)
       return false;
@@ -152,8 +160,6 @@ Packing packAs(const std::vector<Item> &items, int64_t enough) {
     bestOrder = order;
     return true;
   };
-  auto isDone = [&] { return best.bytes <= floor || work > workLimit; };
-
   for (const Key &key : keys) {
     Order order(items.size());
     std::iota(order.begin(), order.end(), 0);
@@ -162,7 +168,8 @@ Packing packAs(const std::vector<Item> &items, int64_t enough) {
       return keyA != keyB ? keyA < keyB : items[a].bytes > items[b].bytes;
     });
     attempt(order);
-    if (isDone())
+    budget.orders -= work;
+    if (best.bytes <= floor || budget.orders < 0)
       return best;
   }
   // What reaches the top was placed too late: place it earlier, and try again from the best order
@@ -173,33 +180,50 @@ Packing packAs(const std::vector<Item> &items, int64_t enough) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return size_t((state >> 33) % bound);
   };
-  work = 0;
-  while (double(best.bytes) > closeEnough * double(floor) && work < searchLimit) {
+  while (double(best.bytes) > closeEnough * double(floor) && budget.search > 0) {
     Order order = bestOrder;
     std::stable_partition(order.begin(), order.end(), [&](uint32_t i) {
       return best.offsets[i] + items[i].bytes == best.bytes;
     });
+    budget.search -= work;
     if (attempt(order))
       continue;
     order = bestOrder;
     std::swap(order[random(order.size())], order[random(order.size())]);
     std::swap(order[random(order.size())], order[random(order.size())]);
     attempt(order);
+    budget.search -= work;
   }
   return best;
 }
 
 } // namespace
 
+std::vector<Growth> inSteps(const std::vector<Growth> &growth, size_t most) {
+  std::vector<Growth> steps;
+  const size_t groups = std::min(most, growth.size());
+  for (size_t group = 0; group < groups; ++group)
+    steps.push_back({growth[group * growth.size() / groups].at,
+                     growth[(group + 1) * growth.size() / groups - 1].bytes});
+  return steps;
+}
+
 Packing pack(const std::vector<Item> &items, int64_t enough) {
-  Packing best = packAs(items, enough);
-  // To leave others the bytes that it does not need yet may be of no use to what grows.
   std::vector<Item> whole = items;
   bool grows = false;
   for (Item &item : whole)
     grows |= !std::exchange(item.growth, {}).empty();
-  if (grows && best.bytes > std::max(liveBytes(items), enough))
-    if (Packing other = packAs(whole, enough); other.bytes < best.bytes)
+  Budget left;
+  if (!grows)
+    return packAs(items, enough, left);
+  Budget half = {left.orders / 2, left.search / 2};
+  left = half;
+  Packing best = packAs(items, enough, half);
+  // To leave others the bytes that it does not need yet may be of no use to what grows.
+  left.orders += std::max<int64_t>(0, half.orders);
+  left.search += std::max<int64_t>(0, half.search);
+  if (best.bytes > std::max(liveBytes(items), enough))
+    if (Packing other = packAs(whole, enough, left); other.bytes < best.bytes)
       return other;
   return best;
 }

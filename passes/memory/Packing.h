@@ -2,6 +2,7 @@
 // known.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -35,6 +36,10 @@ struct Item {
 /// when asked for.
 int64_t liveBytes(const std::vector<Item> &items, int64_t *moment = nullptr);
 
+/// The growth in at most `most` steps, in which at no moment fewer bytes are in use: of steps that
+/// become one, all bytes from the first moment on.
+std::vector<Growth> inSteps(const std::vector<Growth> &growth, size_t most);
+
 struct Packing {
   std::vector<int64_t> offsets; ///< one an item; items that are in use at one moment do not overlap
   int64_t bytes = 0;            ///< highest end of any item
@@ -43,7 +48,8 @@ struct Packing {
 /// Tries several orders of placing items, each into the tightest gap that fits (best fit), and
 /// keeps the best result; then searches for a better order near the best one. Stops at the lower
 /// bound or at `enough` bytes, and near them in the search. Items with a given offset do not
-/// overlap each other while they are in use. Deterministic; O(n²) an order with a small constant.
+/// overlap each other while they are in use. Deterministic; O(n²) an order with a small constant, n
+/// the steps of all growths and the items without.
 Packing pack(const std::vector<Item> &items, int64_t enough = 0);
 
 } // namespace nano::memory

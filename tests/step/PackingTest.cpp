@@ -7,6 +7,8 @@
 #include <chrono>
 #include <random>
 
+using nano::memory::Growth;
+using nano::memory::inSteps;
 using nano::memory::Item;
 using nano::memory::liveBytes;
 using nano::memory::pack;
@@ -107,6 +109,46 @@ TEST(Packing, growing) {
     }
     expectApart(items, pack(items));
   }
+}
+
+TEST(Packing, fewSteps) {
+  std::vector<Growth> growth;
+  for (int64_t step = 0; step < 250; ++step)
+    growth.push_back({2 * step, 256 * (step + 1)});
+  EXPECT_EQ(inSteps(growth, 250).size(), 250u);
+  EXPECT_TRUE(inSteps({}, 16).empty());
+  const std::vector<Growth> few = inSteps(growth, 16);
+  EXPECT_EQ(few.size(), 16u);
+  const Item exact = {0, 600, 256 * 250, -1, growth}, rounded = {0, 600, 256 * 250, -1, few};
+  for (int64_t moment = 0; moment <= 600; ++moment) {
+    EXPECT_GE(rounded.bytesAt(moment), exact.bytesAt(moment)) << moment;
+    EXPECT_LE(rounded.bytesAt(moment), exact.bytesAt(moment) + 256 * 16) << moment;
+  }
+}
+
+// Growths of a program's chunks take little time, as a program's worth of buffers does.
+TEST(Packing, manySteps) {
+  std::mt19937 random(3);
+  auto below = [&](int64_t bound) {
+    return std::uniform_int_distribution<int64_t>(0, bound - 1)(random);
+  };
+  std::vector<Item> items;
+  for (int i = 0; i < 600; ++i) {
+    const int64_t begin = below(2000);
+    items.push_back({begin, begin + below(200), 256 * (1 + below(400))});
+  }
+  for (int64_t i = 0; i < 6; ++i) {
+    Item &item = items.emplace_back(Item{200 * i, 200 * i + 900, 256 * 256});
+    for (int64_t step = 0; step < 256; ++step)
+      item.growth.push_back({200 * i + 3 * step, 256 * (step + 1)});
+    item.growth = inSteps(item.growth, 16);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const Packing packing = pack(items);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(took.count(), 1);
+  RecordProperty("seconds", std::to_string(took.count()));
+  EXPECT_GE(packing.bytes, liveBytes(items));
 }
 
 TEST(Packing, randomPrograms) {
