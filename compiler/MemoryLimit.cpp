@@ -274,8 +274,10 @@ void Search::searchSaving(int64_t microBatch) {
   } else {
     high = need;
   }
-  constexpr int rounds = 3, roundsUntilOneFits = 6;
-  for (int round = 0; round < (high == 0 ? roundsUntilOneFits : rounds); ++round) {
+  constexpr int roundsUntilOneFits = 6, roundsToRefine = 3;
+  int refined = 0; // rounds since one fits
+  for (int round = 0; high == 0 ? round < roundsUntilOneFits : refined < roundsToRefine; ++round) {
+    refined += high > 0 ? 1 : 0;
     const int64_t missing = find({microBatch, low})->arena() - request.limit;
     SmallVector<int64_t> saved;
     if (high == 0 && round == 0) {
