@@ -39,6 +39,8 @@ template <typename Takes> void forEachPart(const Item &item, Takes takes) {
 Packing place(const std::vector<Item> &items, const Order &order) {
   struct Placed {
     int64_t offset, top, begin, end;
+    int64_t whole; ///< when the item that it is part of begins
+    bool isApart;
   };
   std::vector<Placed> placed; // by offset
   placed.reserve(items.size());
@@ -52,7 +54,7 @@ Packing place(const std::vector<Item> &items, const Order &order) {
     if (item.begin > item.end)
       return;
     forEachPart(item, [&](int64_t bottom, int64_t top, int64_t begin) {
-      const Placed self{offset + bottom, offset + top, begin, item.end};
+      const Placed self{offset + bottom, offset + top, begin, item.end, item.begin, item.isApart};
       placed.insert(
           std::upper_bound(placed.begin(), placed.end(), self,
                            [](const Placed &a, const Placed &b) { return a.offset < b.offset; }),
@@ -70,7 +72,8 @@ Packing place(const std::vector<Item> &items, const Order &order) {
     taken.clear();
     forEachPart(item, [&](int64_t bottom, int64_t top, int64_t begin) {
       for (const Placed &other : placed)
-        if (other.end >= begin && item.end >= other.begin)
+        if (other.end >= (other.isApart ? item.begin : begin) &&
+            item.end >= (item.isApart ? other.whole : other.begin))
           taken.emplace_back(other.offset - top, other.top - bottom);
     });
     if (!item.growth.empty())
