@@ -62,7 +62,7 @@ Result<std::string> endOfLinks(std::string path) {
   return cannotCreate(given, ELOOP);
 }
 
-Result<Place> placeOf(const std::string &path) {
+Result<Place> placeOf(const std::string &path, int attempts = 100) {
   auto refuse = [&](const std::string &what) { return badInput(path + ": " + what); };
   Place place;
   struct stat found = {};
@@ -87,11 +87,10 @@ Result<Place> placeOf(const std::string &path) {
                                                          std::free);
   struct stat there = {};
   if (!real || ::stat(real.get(), &there) != 0 || !isSame(there, found)) {
-    // Another process may have put a file of its own there meanwhile.
-    struct stat now = {};
-    if (::stat(path.c_str(), &now) != 0 || !isSame(now, found))
-      return placeOf(path);
-    // An open file that was removed has a path in /proc, and no other.
+    // Another process may have put a file of its own there meanwhile, and again, with the number of
+    // one that is gone. An open file that was removed has a path in /proc, and no other.
+    if (attempts > 1)
+      return placeOf(path, attempts - 1);
     return refuse("leads to a file without a name; give the name of a file");
   }
   place.path = real.get();
