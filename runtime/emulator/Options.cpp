@@ -1,4 +1,4 @@
-// Reads NANO_EMULATOR and NANO_EMULATOR_SEED.
+// Reads NANO_EMULATOR, NANO_EMULATOR_SEED and NANO_EMULATOR_SUMS.
 #include "runtime/emulator/Options.h"
 
 #include <charconv>
@@ -20,6 +20,11 @@ Result<Options> Options::fromEnvironment() {
     if (error != std::errc() || *rest)
       return badInput(std::string("NANO_EMULATOR_SEED is '") + seed +
                       "'; it can be a whole number from 0 to 2^64 - 1");
+  }
+  if (const char *sums = std::getenv("NANO_EMULATOR_SUMS"); sums && *sums) {
+    options.exactSums = std::strcmp(sums, "exact") == 0;
+    if (!options.exactSums && std::strcmp(sums, "cut") != 0)
+      return badInput(std::string("NANO_EMULATOR_SUMS is '") + sums + "'; it can be cut or exact");
   }
   return options;
 }

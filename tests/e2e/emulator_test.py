@@ -165,6 +165,7 @@ class Emulator(EmulatedTest):
         expect("cuda", ("--device", "tpu"), "--device")
         expect("cuda", emulator, "NANO_EMULATOR is 'slow'", NANO_EMULATOR="slow")
         expect("cuda", emulator, "NANO_EMULATOR_SEED is '-1'", NANO_EMULATOR_SEED="-1")
+        expect("cuda", emulator, "NANO_EMULATOR_SUMS is 'near'", NANO_EMULATOR_SUMS="near")
         expect("cuda", emulator, "'no-such-compiler', which does not run", CXX="no-such-compiler")
 
 

@@ -279,6 +279,11 @@ TEST(EmulatorOptions, ComeFromTheEnvironment) {
     ASSERT_TRUE(options);
     EXPECT_FALSE(options->checked);
     EXPECT_EQ(options->seed, UINT64_MAX);
+    EXPECT_FALSE(options->exactSums);
+    Environment sums("NANO_EMULATOR_SUMS", "exact");
+    options = Options::fromEnvironment();
+    ASSERT_TRUE(options);
+    EXPECT_TRUE(options->exactSums);
   }
   auto options = Options::fromEnvironment();
   ASSERT_TRUE(options);
@@ -290,6 +295,8 @@ TEST(EmulatorOptions, ComeFromTheEnvironment) {
     Environment seed("NANO_EMULATOR_SEED", bad);
     EXPECT_THAT(Options::fromEnvironment().error().message, HasSubstr("a whole number")) << bad;
   }
+  Environment sums("NANO_EMULATOR_SUMS", "near");
+  EXPECT_THAT(Options::fromEnvironment().error().message, HasSubstr("it can be cut or exact"));
 }
 
 } // namespace
