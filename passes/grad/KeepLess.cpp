@@ -79,25 +79,13 @@ KeepLess::KeepLess(Block &block, const DenseSet<Operation *> &forward, DenseSet<
 }
 
 double KeepLess::bytesFromParameters(Value value) const {
+  llvm::SetVector<Operation *> ops;
+  if (!isOfParameters(value, ops))
+    return 0;
   double read = 0;
-  llvm::SmallPtrSet<Operation *, 8> seen;
-  SmallVector<Operation *> stack{value.getDefiningOp()};
-  while (!stack.empty()) {
-    Operation *op = stack.pop_back_val();
-    if (!isCheap(op) || isa<GatherOp>(op))
-      return 0;
-    for (Value operand : op->getOperands()) {
-      Operation *maker = operand.getDefiningOp();
-      if (!maker)
-        return 0;
-      if (isa<ConstantOp>(maker) || !seen.insert(maker).second)
-        continue;
-      if (isa<LoadOp>(maker))
-        read += double(bytesOf(operand));
-      else
-        stack.push_back(maker);
-    }
-  }
+  for (Operation *op : ops)
+    if (isa<LoadOp>(op))
+      read += double(bytesOf(op->getResult(0)));
   return read > 0 ? read + double(bytesOf(value)) : 0;
 }
 

@@ -89,8 +89,8 @@ private:
   bool isBase(mlir::Value value) const;
   /// Held, or made again once for all that reads it.
   bool isShared(mlir::Value value) const;
-  /// Bytes that an element-wise kernel moves to make `value` of parameters and other states alone;
-  /// 0 where more is needed.
+  /// Bytes that an element-wise kernel moves to make `value` of parameters alone; 0 where more is
+  /// needed.
   double bytesFromParameters(mlir::Value value) const;
   bool isReadByBackwardProduct(mlir::Value value) const;
   bool endsProduct(mlir::Value value) const;

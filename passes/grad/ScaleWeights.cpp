@@ -90,7 +90,7 @@ bool findProduct(Scaled &scaled) {
       return false;
     if (auto cast = dyn_cast<CastOp>(op); cast && !slice && isWider(cast))
       value = cast.getX();
-    else if (auto reshape = dyn_cast<ReshapeOp>(op); reshape)
+    else if (auto reshape = dyn_cast<ReshapeOp>(op))
       value = reshape.getX();
     else if (auto part = dyn_cast<SliceOp>(op); part && !slice)
       value = (slice = part).getX();
