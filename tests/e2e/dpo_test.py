@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from grpo_test import read_npy
 from harness import EOS, LLAMA, ROOT, RunTest, main, overrides, read_log, run_command, train_losses
-from sft_test import logits, read_parameters
+from sft_test import assert_parameters, logits, read_parameters
 
 STEPS, CLIP, BETA, SMOOTHING = 6, 0.25, 0.4, 0.1
 # Two rows of pairs a sequence, two sequences a step; as narrow as makes logits wide.
@@ -130,12 +130,9 @@ class Dpo(RunTest):
                 log, dumped = self.path("log.jsonl"), self.path("last.safetensors")
                 self.ran("nanorun", plan, "--init", start, "--train", folder, "--gpus", world,
                          "--threads", 1, "--log", log, "--dump-params", dumped)  # fmt: skip
-                self.assert_losses(train_losses(read_log(log)), losses)
-                found = read_parameters(dumped)
-                self.assertEqual(sorted(found), sorted(parameters))
-                for name, wanted in parameters.items():
-                    distance = (found[name] - wanted).norm() / wanted.norm()
-                    self.assertLessEqual(distance.item(), 1e-5, name)
+                # Of sums of log-probabilities of up to 25 tokens, each right to 1e-6 or so.
+                self.assert_near(train_losses(read_log(log)), losses, 1e-5, "loss")
+                assert_parameters(self, dumped, parameters)
         # The first steps from kernels for a GPU, in chunks.
         kernels = self.compile("dpo", SIZES, "cuda.plan", "--target", "cuda", *options)
         log = self.path("cuda.jsonl")
@@ -143,13 +140,7 @@ class Dpo(RunTest):
                            "emulator", "--steps", 2, "--log", log,
                            environment={"NANO_EMULATOR": "fast"})  # fmt: skip
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assert_losses(train_losses(read_log(log)), losses[:2])
-
-    def assert_losses(self, found, wanted):
-        # Of sums of log-probabilities of up to 25 tokens, each right to 1e-6 or so.
-        self.assertEqual(len(found), len(wanted))
-        for place, (a, b) in enumerate(zip(found, wanted)):
-            self.assertLessEqual(abs(a - b), 1e-5 * abs(b), f"loss {place}: {a} and {b}")
+        self.assert_near(train_losses(read_log(log)), losses[:2], 1e-5, "loss")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 
 from data_test import Reader
 from harness import EOS, LLAMA, ROOT, RunTest, main, overrides, read_log, run_command, train_losses
-from sft_test import logits, read_parameters
+from sft_test import assert_parameters, logits, read_parameters
 
 STEPS, CLIP = 10, 0.25
 SIZES = {**LLAMA, "block_size": 256, "num_iterations": STEPS, "warmup_iters": 2,
@@ -160,11 +160,7 @@ class Grpo(RunTest):
             self.ran("nanorun", plan, "--init", initial["start"], "--train", folder, "--gpus",
                      world, "--threads", 1, "--log", log, "--dump-params", dumped)  # fmt: skip
             self.assert_losses(train_losses(read_log(log)), losses)
-            found = read_parameters(dumped)
-            self.assertEqual(sorted(found), sorted(parameters))
-            for name, wanted in parameters.items():
-                distance = (found[name] - wanted).norm() / wanted.norm()
-                self.assertLessEqual(distance.item(), 1e-5, name)
+            assert_parameters(self, dumped, parameters)
         # The first steps from kernels for a GPU.
         kernels, log = self.path("cuda.plan"), self.path("cuda.jsonl")
         done = run_command("nanoc", "compile", "models/grpo.cpp", "--target", "cuda", "-o", kernels,

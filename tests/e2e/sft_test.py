@@ -56,6 +56,15 @@ def read_parameters(path):
     return {name: tensor.double() for name, tensor in load_file(path).items()}
 
 
+def assert_parameters(test, path, wanted):
+    """Those of a file and torch's, each within 1e-5 of its norm."""
+    found = read_parameters(path)
+    test.assertEqual(sorted(found), sorted(wanted))
+    for name, tensor in wanted.items():
+        apart = (found[name] - tensor).norm() / tensor.norm()
+        test.assertLessEqual(apart.item(), 1e-5, name)
+
+
 def norm(x, scale):
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * scale
 
@@ -154,11 +163,7 @@ class ChatTuning(RunTest):
             self.ran("nanorun", plan, "--train", data, "--gpus", world, "--threads", 1, "--log",
                      log, "--dump-params", dumped)  # fmt: skip
             self.assert_near(train_losses(read_log(log)), losses, 1e-5, "loss")
-            found = read_parameters(dumped)
-            self.assertEqual(sorted(found), sorted(parameters))
-            for name, wanted in parameters.items():
-                distance = (found[name] - wanted).norm() / wanted.norm()
-                self.assertLessEqual(distance.item(), 1e-5, name)
+            assert_parameters(self, dumped, parameters)
         # The first steps from kernels for a GPU.
         kernels, log = self.path("cuda.plan"), self.path("cuda.jsonl")
         done = run_command("nanoc", "compile", "models/sft.cpp", "--target", "cuda", "-o", kernels,
