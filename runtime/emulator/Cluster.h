@@ -44,6 +44,7 @@ struct Launch {
   uint32_t threads = 0;             ///< of a block, a multiple of 32
   uint32_t sharedBytes = 0;         ///< dynamic, of a block
   uint64_t seed = 0;                ///< of the schedule
+  bool exactSums = false;           ///< Options::exactSums
   GlobalMemory *memory = nullptr;   ///< for checks; null: no checks of memory
   uint32_t serial = 0;              ///< of `memory`
 };

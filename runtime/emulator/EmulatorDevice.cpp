@@ -207,6 +207,7 @@ EmulatorDevice::prepareLaunch(const plan::Launch &command) {
 
 Status EmulatorDevice::runBlocks(Launch &launch) {
   launch.seed = emulator.seed + 0x9e3779b97f4a7c15u * ++launches;
+  launch.exactSums = emulator.exactSums;
   auto blocksOfCluster = uint32_t(launch.kernel->clusterBlocks);
   int64_t count = (int64_t(launch.blocks) + blocksOfCluster - 1) / blocksOfCluster;
   if (emulator.checked) {

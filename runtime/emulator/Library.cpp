@@ -1,6 +1,5 @@
 // The device library that nanorun loads for --device emulator.
 #include "runtime/emulator/EmulatorDevice.h"
-#include "runtime/emulator/MatrixFormats.h"
 
 extern "C" __attribute__((visibility("default"))) nano::Device *
 nanoCreateDevice(const nano::plan::Plan *plan, nano::Communicator *communicator,
@@ -11,7 +10,6 @@ nanoCreateDevice(const nano::plan::Plan *plan, nano::Communicator *communicator,
     *error = emulator.error();
     return nullptr;
   }
-  nano::emulator::sumsAreExact = emulator->exactSums;
   auto device = EmulatorDevice::create(*plan, *communicator, *options, *emulator);
   if (device)
     return device->release();

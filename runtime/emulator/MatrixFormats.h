@@ -68,14 +68,14 @@ template <int behind> float cutSum(const float *a, const float *b, int count, fl
                                                                  : near;
 }
 
-/// Whether sums of products of tf32 and bf16 are rounded once and not cut (`Options::exactSums`).
-inline bool sumsAreExact = false;
-
 /// Of tf32 and bf16, with two bits more than f32 has: this has the errors that were measured on an
 /// H200, to the digits that a benchmark prints, of products along a band.
 inline float sumOfProducts(const float *a, const float *b, int count, float sum) {
-  if (!sumsAreExact)
-    return cutSum<25>(a, b, count, sum);
+  return cutSum<25>(a, b, count, sum);
+}
+
+/// Likewise, with one rounding instead.
+inline float exactSumOfProducts(const float *a, const float *b, int count, float sum) {
   double total = sum;
   for (int i = 0; i < count; ++i)
     total += double(a[i]) * double(b[i]);

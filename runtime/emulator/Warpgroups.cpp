@@ -195,7 +195,9 @@ void Cluster::finishProducts(Warpgroup &group, uint32_t count) {
         }
     fetch(product.bDescriptor, !product.bAlongN, product.b, columns, right.data());
 
-    const auto sumOf = bytes == 1 ? sumOfShortProducts : sumOfProducts;
+    const auto sumOf = bytes == 1          ? sumOfShortProducts
+                       : launch->exactSums ? exactSumOfProducts
+                                           : sumOfProducts;
     std::vector<float> result(size_t(128) * sums);
     for (uint32_t t = 0; t < 128; ++t)
       for (uint32_t i = 0; i < sums; ++i) {

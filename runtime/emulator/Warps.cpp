@@ -267,7 +267,8 @@ void EmulatedThread::multiply(Element aType, Element bType, float *sum, const un
     Element aType, bType;
     float *sum;
     const unsigned *a, *b;
-  } arguments = {aType, bType, sum, a, b};
+    bool isExact;
+  } arguments = {aType, bType, sum, a, b, cluster->launch->exactSums};
   together("matrixMultiply", allLanes, &arguments, true, site, [](Warp &warp, uint32_t mask) {
     auto first = *static_cast<Arguments *>(warp.arguments[0]);
     auto inWord = size_t(elementsInWord(first.aType)), k = 8 * inWord;
@@ -283,9 +284,10 @@ void EmulatedThread::multiply(Element aType, Element bType, float *sum, const un
     });
     forLanes<Arguments>(warp, mask, [&](uint32_t lane, Arguments &mine) {
       size_t group = lane / 4, pair = lane % 4;
+      const auto sumOf = mine.isExact ? exactSumOfProducts : sumOfProducts;
       for (size_t i = 0; i < 4; ++i)
-        mine.sum[i] = sumOfProducts(&left[(group + i / 2 * 8) * k], &right[(2 * pair + i % 2) * k],
-                                    int(k), mine.sum[i]);
+        mine.sum[i] = sumOf(&left[(group + i / 2 * 8) * k], &right[(2 * pair + i % 2) * k], int(k),
+                            mine.sum[i]);
     });
   });
 }
