@@ -1,8 +1,9 @@
 # What is said once for many targets: how much tests are optimised, and the precompiled headers of all that needs no MLIR.
 # (MLIR's headers: NanoMlir.cmake.)
 
-# The headers that need longest, parsed once. Nearly every source without MLIR includes the plan's.
-set(nano_light_headers <chrono> <deque> <fmt/format.h> <future> <nlohmann/json.hpp> <set> ${PROJECT_SOURCE_DIR}/runtime/plan/PlanFile.h)
+# The headers that need longest, parsed once. Nearly every source without MLIR includes the plan's. Lists are headers, so
+# that a build sees that one has changed.
+set(nano_light_headers ${PROJECT_SOURCE_DIR}/cmake/LightPch.h ${PROJECT_SOURCE_DIR}/runtime/plan/PlanFile.h)
 add_library(nano-light-pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/EmptyPch.cpp)
 target_link_libraries(nano-light-pch PRIVATE nano-fmt nlohmann_json::nlohmann_json)
 target_precompile_headers(nano-light-pch PRIVATE ${nano_light_headers})
@@ -27,7 +28,7 @@ if(NANO_TESTS)
   add_library(nano-test-pch OBJECT ${PROJECT_SOURCE_DIR}/cmake/EmptyPch.cpp)
   target_link_libraries(nano-test-pch PRIVATE GTest::gtest nano-fmt nlohmann_json::nlohmann_json)
   target_compile_options(nano-test-pch PRIVATE ${NANO_TEST_OPTIONS})
-  target_precompile_headers(nano-test-pch PRIVATE ${nano_light_headers} <filesystem> <gtest/gtest.h> <random> <string> <vector>)
+  target_precompile_headers(nano-test-pch PRIVATE ${nano_light_headers} ${PROJECT_SOURCE_DIR}/cmake/LightTestPch.h)
 endif()
 
 # nano_light_test(NAME): a test program that links GoogleTest and needs no MLIR.
