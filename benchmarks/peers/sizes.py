@@ -354,6 +354,26 @@ class Grpo(Llama):
 
 
 @dataclass
+class Dpo(Llama):
+    """The hyperparameters of models/dpo.cpp by their names there."""
+
+    block_size: int = 2048
+    seq_len: int = 2048
+    num_iterations: int = 1000
+    learning_rate: float = 5e-7
+    warmup_iters: int = 100
+    final_lr_frac: float = 0.0
+    weight_decay: float = 0.0
+    document_mask: str = "yes"
+    loss_mask: ClassVar[str] = "no"
+    dpo_beta: float = 0.1
+    label_smoothing: float = 0.0
+
+    def columns(self):
+        return {"weight": "f32", "ref_logprob": "f32", "pair": "i32"}
+
+
+@dataclass
 class Lora(Llama):
     """The hyperparameters of models/lora.cpp by their names there."""
 
@@ -508,6 +528,7 @@ PEERS = {
     "moe": Moe,
     "sft": Sft,
     "grpo": Grpo,
+    "dpo": Dpo,
     "lora": Lora,
     "speedrun26": Speedrun26,
     "speedrun44": Speedrun44,

@@ -49,6 +49,7 @@ SIZES_NANOCHAT = {
 SIZES_SFT = {**LLAMA, "block_size": 256}
 SIZES_SFT_PEER = {name: value for name, value in SIZES_SFT.items() if name != "val_seq_len"}
 SIZES_GRPO = {**SIZES_SFT, "clip_low": 0.1, "clip_high": 0.15, "kl_weight": 0.3}
+SIZES_DPO = {**SIZES_SFT, "dpo_beta": 0.4, "label_smoothing": 0.1}
 # Clipping shows here too; faster, A's first gradients would be rounding, which the steps amplify.
 SIZES_LORA = {**LLAMA, "lora_rank": 4, "learning_rate": 0.03, "grad_clip": 0.05, "base_dtype": "f32"}
 SIZES_LORA_CHATS = {
@@ -94,8 +95,20 @@ def columns(content):
     }
 
 
+def pair_columns(content):
+    """Columns of a file of these tokens for pairs: twenty tokens each, of which one half was chosen, then
+    the other rejected, but for a prompt's before either."""
+    weight = [0 if at % 10 < 3 else 1 - at % 20 // 10 * 2 for at in range(len(content))]
+    return {
+        **columns(content),
+        "weight": ("F32", weight),
+        "pair": ("I32", [at // 20 for at in range(len(content))]),
+    }
+
+
 class PeersTest(RunTest):
-    """Tests of runs on data with columns, c_*.safetensors, and without, t_*.bin."""
+    """Tests of runs on data with columns, c_*.safetensors, with those of pairs, d_*.safetensors, and
+    without, t_*.bin."""
 
     @classmethod
     def setUpClass(cls):
@@ -104,6 +117,8 @@ class PeersTest(RunTest):
         for name, count in (("c_0", 5000), ("c_1", 7000)):
             path = os.path.join(cls.scratch.name, name + ".safetensors")
             write_columns(path, columns(tokens(count, count)))
+        path = os.path.join(cls.scratch.name, "d_0.safetensors")
+        write_columns(path, pair_columns(tokens(9000, 9)))
 
     def step(self, model, *arguments):
         done = run(model, "--device", "cpu", "--compile", "off", *arguments)

@@ -22,6 +22,7 @@ from peers import (
     PeersTest,
     SIZES,
     SIZES_44,
+    SIZES_DPO,
     SIZES_GPT2,
     SIZES_GRPO,
     SIZES_LLAMA,
@@ -114,6 +115,13 @@ class Step(PeersTest):
         data = "c_*.safetensors"
         self.beside_plan("grpo", SIZES_GRPO, *DENSE, data=data, learnt=None)
         self.beside_plan("grpo", {**SIZES_GRPO, "kl_weight": 0}, *DENSE, data=data, learnt=None)
+
+    def test_dpo(self):
+        """Pairs whose margins the labels' smoothing moves, and with plain labels."""
+        data = "d_*.safetensors"
+        self.beside_plan("dpo", SIZES_DPO, *DENSE, data=data, learnt=None)
+        plain = {**SIZES_DPO, "label_smoothing": 0}
+        self.beside_plan("dpo", plain, *DENSE, data=data, learnt=None)
 
     def test_gpt124m(self):
         # Windows of 1 to 4 blocks on 4 blocks; two micro-batches a step; two shards.
