@@ -62,6 +62,14 @@ NANO_DEVICE void mbarrierArriveRemote(Mbarrier *barrier, uint32_t rank) {
                "r"(rank)
                : "memory");
 }
+/// Likewise, and those of the cluster who wait with mbarrierWaitCluster see what it has written.
+NANO_DEVICE void mbarrierArriveCluster(Mbarrier *barrier, uint32_t rank) {
+  asm volatile("{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1; "
+               "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }" ::"r"(
+                   sharedAddress(barrier)),
+               "r"(rank)
+               : "memory");
+}
 /// One arrival at the end of all copies that the thread has started with copyAsync so far; it is
 /// one of the phase's `count` (cp.async.mbarrier.arrive.noinc).
 NANO_DEVICE void copyAsyncArrive(Mbarrier *barrier) {
@@ -85,6 +93,17 @@ NANO_DEVICE bool mbarrierTryWait(Mbarrier *barrier, uint32_t parity) {
 NANO_DEVICE void mbarrierWait(Mbarrier *barrier, uint32_t parity) {
   while (!mbarrierTryWait(barrier, parity)) {
   }
+}
+/// Likewise, for what threads of other blocks of the cluster show by mbarrierArriveCluster.
+NANO_DEVICE void mbarrierWaitCluster(Mbarrier *barrier, uint32_t parity) {
+  uint32_t ended = 0;
+  while (ended == 0)
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; "
+        "selp.u32 %0, 1, 0, p; }"
+        : "=r"(ended)
+        : "r"(sharedAddress(barrier)), "r"(parity)
+        : "memory");
 }
 
 // ------------------------------------------------------------------------------ Bulk copies

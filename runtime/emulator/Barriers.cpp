@@ -206,7 +206,7 @@ Mbarrier &Cluster::findMbarrier(EmulatedThread &thread, const void *address, con
 }
 
 void EmulatedThread::mbarrierArrive(void *barrier, bool arrive, unsigned expected, unsigned rank,
-                                    Site site) {
+                                    bool showsWrites, Site site) {
   void *target = barrier;
   if (rank != 0xffffffffu) {
     cluster->needShared(*this, barrier, 8, 8, "mbarrierArriveRemote", site);
@@ -218,11 +218,11 @@ void EmulatedThread::mbarrierArrive(void *barrier, bool arrive, unsigned expecte
   }
   Mbarrier &found = cluster->findMbarrier(*this, target, "mbarrierArrive", site);
   const bool isRemote = cluster->shared(target, 8)->block != block;
-  cluster->arriveAt(found, *this, expected, arrive, isRemote, site);
+  cluster->arriveAt(found, *this, expected, arrive, isRemote && !showsWrites, site);
 }
 
 void Cluster::arriveAt(Mbarrier &barrier, EmulatedThread &thread, uint32_t expected, bool arrive,
-                       bool isRemote, Site site) {
+                       bool hidesWrites, Site site) {
   constexpr int64_t most = (1 << 20) - 1;
   barrier.bytes += expected;
   if (barrier.bytes > most)
@@ -236,7 +236,7 @@ void Cluster::arriveAt(Mbarrier &barrier, EmulatedThread &thread, uint32_t expec
                      ")");
   --barrier.pending;
   ++progress;
-  if (checked && isRemote)
+  if (checked && hidesWrites)
     barrier.current.addReads(thread.clock, threadCount());
   else if (checked)
     barrier.current.add(thread.clock, threadCount());

@@ -130,10 +130,10 @@ private:
   static uint32_t arrivalsAt(const Block &block, const NamedBarrier &barrier);
   void complete(Block &block, NamedBarrier &barrier, int id, EmulatedThread *last);
   Mbarrier &findMbarrier(EmulatedThread &thread, const void *address, const char *what, Site site);
-  /// `isRemote`: from another block, whose threads learn what the thread has read, but not what it
-  /// has written: see mbarrierArriveRemote of the GPU's header.
+  /// `hidesWrites`: from another block, whose threads learn what the thread has read, but not what
+  /// it has written: see mbarrierArriveRemote of the GPU's header.
   void arriveAt(Mbarrier &barrier, EmulatedThread &thread, uint32_t expected, bool arrive,
-                bool isRemote, Site site);
+                bool hidesWrites, Site site);
   void turn(Mbarrier &barrier);
   void completeClusterBarrier();
 

@@ -52,7 +52,7 @@ public:
   void mbarrierInvalidate(void *barrier, Site site) override;
   void fenceMbarrierInit() override;
   void mbarrierArrive(void *barrier, bool arrive, unsigned expected, unsigned rank,
-                      Site site) override;
+                      bool showsWrites, Site site) override;
   void copyAsyncArrive(void *barrier, Site site) override;
   bool mbarrierTryWait(void *barrier, unsigned parity, Site site) override;
   void mbarrierWait(void *barrier, unsigned parity, Site site) override;

@@ -26,16 +26,19 @@ NANO_PRIMITIVE void mbarrierInvalidate(Mbarrier *barrier, NANO_SITE) {
 }
 NANO_PRIMITIVE void fenceMbarrierInit() { thread().fenceMbarrierInit(); }
 NANO_PRIMITIVE void mbarrierArrive(Mbarrier *barrier, NANO_SITE) {
-  thread().mbarrierArrive(barrier, true, 0, emulator::ownBlock, site);
+  thread().mbarrierArrive(barrier, true, 0, emulator::ownBlock, true, site);
 }
 NANO_PRIMITIVE void mbarrierArriveExpect(Mbarrier *barrier, uint32_t bytes, NANO_SITE) {
-  thread().mbarrierArrive(barrier, true, bytes, emulator::ownBlock, site);
+  thread().mbarrierArrive(barrier, true, bytes, emulator::ownBlock, true, site);
 }
 NANO_PRIMITIVE void mbarrierExpect(Mbarrier *barrier, uint32_t bytes, NANO_SITE) {
-  thread().mbarrierArrive(barrier, false, bytes, emulator::ownBlock, site);
+  thread().mbarrierArrive(barrier, false, bytes, emulator::ownBlock, true, site);
 }
 NANO_PRIMITIVE void mbarrierArriveRemote(Mbarrier *barrier, uint32_t rank, NANO_SITE) {
-  thread().mbarrierArrive(barrier, true, 0, rank, site);
+  thread().mbarrierArrive(barrier, true, 0, rank, false, site);
+}
+NANO_PRIMITIVE void mbarrierArriveCluster(Mbarrier *barrier, uint32_t rank, NANO_SITE) {
+  thread().mbarrierArrive(barrier, true, 0, rank, true, site);
 }
 NANO_PRIMITIVE void copyAsyncArrive(Mbarrier *barrier, NANO_SITE) {
   thread().copyAsyncArrive(barrier, site);
@@ -44,6 +47,9 @@ NANO_PRIMITIVE bool mbarrierTryWait(Mbarrier *barrier, uint32_t parity, NANO_SIT
   return thread().mbarrierTryWait(barrier, parity, site);
 }
 NANO_PRIMITIVE void mbarrierWait(Mbarrier *barrier, uint32_t parity, NANO_SITE) {
+  thread().mbarrierWait(barrier, parity, site);
+}
+NANO_PRIMITIVE void mbarrierWaitCluster(Mbarrier *barrier, uint32_t parity, NANO_SITE) {
   thread().mbarrierWait(barrier, parity, site);
 }
 

@@ -92,8 +92,9 @@ public:
   virtual void mbarrierInit(void *barrier, unsigned count, Site site) = 0;
   virtual void mbarrierInvalidate(void *barrier, Site site) = 0;
   virtual void fenceMbarrierInit() = 0;
+  /// `showsWrites`: also to threads of other blocks.
   virtual void mbarrierArrive(void *barrier, bool arrive, unsigned expected, unsigned rank,
-                              Site site) = 0;
+                              bool showsWrites, Site site) = 0;
   virtual void copyAsyncArrive(void *barrier, Site site) = 0;
   virtual bool mbarrierTryWait(void *barrier, unsigned parity, Site site) = 0;
   virtual void mbarrierWait(void *barrier, unsigned parity, Site site) = 0;

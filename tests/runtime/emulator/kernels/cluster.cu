@@ -34,8 +34,8 @@ template <bool Broken> NANO_DEVICE void cluster(const TestLaunch<2> &launch) {
   nano::clusterArrive();
   nano::clusterWait();
 }
-/// Each block writes into the other one's memory, and tells it.
-template <bool Broken> NANO_DEVICE void told(const TestLaunch<1> &launch) {
+/// Each block writes into the other one's memory, and tells it: `Shown`, what it has written too.
+template <bool Broken, bool Shown = false> NANO_DEVICE void told(const TestLaunch<1> &launch) {
   auto *shared = nano::dynamicShared<ClusterShared>();
   uint32_t other = (nano::clusterRank() + 1) % 2;
   if (threadIdx.x == 0) {
@@ -44,16 +44,25 @@ template <bool Broken> NANO_DEVICE void told(const TestLaunch<1> &launch) {
   }
   nano::clusterSync();
   nano::clusterShared(shared->tile, other)[threadIdx.x] = float(blockIdx.x); // @told_write
-  nano::mbarrierArriveRemote(&shared->told, other);
-  nano::mbarrierWait(&shared->told, 0);
-  if (!Broken)
-    nano::clusterSync();
+  if constexpr (Shown) {
+    nano::mbarrierArriveCluster(&shared->told, other);
+    nano::mbarrierWaitCluster(&shared->told, 0);
+  } else {
+    nano::mbarrierArriveRemote(&shared->told, other);
+    nano::mbarrierWait(&shared->told, 0);
+    if (!Broken)
+      nano::clusterSync();
+  }
   launch.arg<float>(0)[32 * blockIdx.x + threadIdx.x] = shared->tile[31 - threadIdx.x]; // @told
   nano::clusterSync();
 }
 extern "C" __global__ void __cluster_dims__(2, 1, 1)
     told_good(const __grid_constant__ TestLaunch<1> launch) {
   told<false>(launch);
+}
+extern "C" __global__ void __cluster_dims__(2, 1, 1)
+    told_shown(const __grid_constant__ TestLaunch<1> launch) {
+  told<false, true>(launch);
 }
 extern "C" __global__ void __cluster_dims__(2, 1, 1)
     told_bad(const __grid_constant__ TestLaunch<1> launch) {
