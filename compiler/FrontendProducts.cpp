@@ -234,4 +234,30 @@ Tensor linear(const At &x, const Tensor &weight, const Fp8Scales &scales) {
   return product(x, weight, true, scales);
 }
 
+Tensor groupedLinear(const At &x, const Tensor &weights, const Tensor &ends) {
+  constexpr const char *what = "groupedLinear";
+  Recorder &recorder = Recorder::current();
+  const Value rows = recorder.value(x, what), last = recorder.value(ends, x.at, what);
+  Value matrices = recorder.value(weights, x.at, what);
+  for (auto [value, rank] : {std::pair(rows, 2), std::pair(matrices, 3)})
+    if (!isFloat(value) || typeOf(value).getRank() != rank)
+      fail(x.at, fmt::format("{}: takes rows of two dimensions and weights of three, f32 or bf16, "
+                             "not {} and {}",
+                             what, describe(rows), describe(matrices)));
+  const int64_t groups = typeOf(matrices).getDimSize(0), inner = typeOf(rows).getDimSize(1);
+  if (dtypeOf(last) != i32 || typeOf(last).getRank() != 1 || typeOf(last).getDimSize(0) != groups ||
+      groups < 1)
+    fail(x.at, fmt::format("{}: the ends of {} groups are i32 [{}], of one at least, not {}", what,
+                           groups, groups, describe(last)));
+  if (typeOf(matrices).getDimSize(2) != inner)
+    fail(x.at, fmt::format("{}: rows of {} numbers, and weights of {}", what, inner,
+                           typeOf(matrices).getDimSize(2)));
+  matrices = recorder.cast(matrices, typeOf(rows).getElementType(), x.at);
+  const RankedTensorType type =
+      recorder.tensorType({typeOf(rows).getDimSize(0), typeOf(matrices).getDimSize(1)},
+                          typeOf(rows).getElementType(), x.at, what);
+  return recorder.handle(recorder.op<graph::GroupedMatmulOp>(x.at, type, rows, matrices, last,
+                                                             UnitAttr::get(type.getContext())));
+}
+
 } // namespace nano::frontend

@@ -3,10 +3,10 @@
 // tokens keeps the experts' loads alike (Shazeer et al. 2017; Fedus et al. 2021). Parameters have
 // HuggingFace's names and shapes. An expert takes capacity_factor times its share of the choices,
 // of all first ones before the second, and none of what comes after (Lepikhin et al. 2020); with 0
-// nothing is dropped: every expert computes all tokens, and what was not routed to it counts 0, so
-// that a step does E/k times the work of the chosen experts. Validation and sampling drop nothing.
-// The default sizes are small ones, 8 experts of which 2 are chosen: 0.3 B, 0.1 B of them for a
-// token.
+// nothing is dropped: rows lie sorted by expert, and each expert computes its own, however many
+// these are (Gale et al. 2022). Validation and sampling drop nothing; sampling, which computes one
+// row at a time, has all experts compute it. The default sizes are small ones, 8 experts of which 2
+// are chosen: 0.3 B, 0.1 B of them for a token.
 #include "models/optimizers.h"
 
 using namespace nano::frontend;
@@ -24,7 +24,7 @@ NANO_MODEL {
   const auto capacityFactor =
       hyper("capacity_factor", 0.0,
             "rows that an expert has in training, as a multiple of tokens * experts_per_token / "
-            "num_experts; 0: all tokens");
+            "num_experts; 0: as many as choose it");
   const auto balance =
       hyper("router_aux_loss_coef", 0.02, "weight of the loss that balances the experts' loads");
   const auto block = hyper("block_size", 1024, "positions in a row; rows do not see each other");
@@ -100,8 +100,8 @@ NANO_MODEL {
     return linear(cast(gate * sigmoid(gate) * up, dtype), expert.down);
   };
 
-  // What layer i adds to the rows m [T, D], f32: all experts compute all tokens. `share` f32 [T,
-  // E].
+  // What layer i adds to the rows m [T, D], f32, where rows know nothing of each other: all experts
+  // compute all tokens. `share` f32 [T, E].
   auto mixAll = [&](int i, Tensor m, Tensor share) {
     Tensor mixed = full({m.size(0), D}, 0, f32);
     for (int e = 0; e < E; ++e)
@@ -109,25 +109,50 @@ NANO_MODEL {
     return mixed;
   };
 
-  // The same of experts with `capacity` rows each. `chosen` i32 and `shares` f32 are [T, k].
+  // All experts' matrices of layer i, of dtype [E, …].
+  auto stacked = [&](int i, Tensor Expert::*which) {
+    List<Tensor> all(E);
+    for (int e = 0; e < E; ++e) {
+      const Tensor w = experts[i * E + e].*which;
+      all[e] = reshape(cast(w, dtype), {1, w.size(0), w.size(1)});
+    }
+    return concat(all, 0);
+  };
+
+  // The same where each expert computes the rows that chose it, `capacity` at most; 0: all of them.
+  // `chosen` i32 and `shares` f32 are [T, k].
   auto mixRouted = [&](int i, Tensor m, Tensor chosen, Tensor shares, int64_t capacity) {
     const int64_t T = m.size(0), N = k * T;
     // The choices, first ones first, and how many before each have its expert.
     const Tensor expert = reshape(transpose(chosen), {N, 1});
     const Tensor is = select(iota({N, E}, 1) == expert, full({N, E}, 1, f32), 0.0);
     const Tensor before = cast(sum(is * cumsum(is), -1), i32) - 1;
-    // Row expert·capacity + before of all experts' rows; one behind them for what is dropped.
-    const Tensor place = min(max(before, 0), capacity - 1);
-    const Tensor row =
-        reshape(select(before < capacity, expert * capacity + place, E * capacity), {N});
-    List<Tensor> copies(k), results(E + 1);
+    List<Tensor> copies(k);
     for (int n = 0; n < k; ++n)
       copies[n] = m;
-    const Tensor rows = scatterAdd(concat(copies, 0), row, E * capacity + 1);
-    for (int e = 0; e < E; ++e)
-      results[e] = expertOf(experts[i * E + e], slice(rows, 0, e * capacity, capacity));
-    results[E] = full({1, D}, 0, dtype);
-    const Tensor found = reshape(concat(results, 0)[row], {k, T, D});
+    Tensor row, y;
+    if (capacity == 0) {
+      // Rows sorted by expert: those of each end behind as many as it and those before it have.
+      const Tensor count = sum(is, 0), end = reshape(cumsum(reshape(count, {E, 1})), {1, E});
+      const Tensor first = cast(sum(is * (end - reshape(count, {1, E})), -1), i32);
+      row = reshape(min(max(first + before, 0), N - 1), {N});
+      const Tensor rows = scatterAdd(concat(copies, 0), row, N),
+                   ends = reshape(cast(end, i32), {E});
+      const Tensor gate = cast(groupedLinear(rows, stacked(i, &Expert::gate), ends), f32),
+                   up = groupedLinear(rows, stacked(i, &Expert::up), ends);
+      y = groupedLinear(cast(gate * sigmoid(gate) * up, dtype), stacked(i, &Expert::down), ends);
+    } else {
+      // Row expert·capacity + before of all experts' rows; one behind them for what is dropped.
+      const Tensor place = min(max(before, 0), capacity - 1);
+      row = reshape(select(before < capacity, expert * capacity + place, E * capacity), {N});
+      const Tensor rows = scatterAdd(concat(copies, 0), row, E * capacity + 1);
+      List<Tensor> results(E + 1);
+      for (int e = 0; e < E; ++e)
+        results[e] = expertOf(experts[i * E + e], slice(rows, 0, e * capacity, capacity));
+      results[E] = full({1, D}, 0, dtype);
+      y = concat(results, 0);
+    }
+    const Tensor found = reshape(y[row], {k, T, D});
     return reshape(sum(found * reshape(transpose(shares), {k, T, 1}), 0), {T, D});
   };
 
@@ -136,7 +161,7 @@ NANO_MODEL {
   struct Output {
     Tensor logits, load, probability;
   };
-  auto forward = [&](Tensor tokens, double factor) -> Output {
+  auto forward = [&](Tensor tokens, double factor, bool isRouted) -> Output {
     const int64_t T = tokens.size(0);
     const Tensor t = iota({T}), rowStart = t / block * block;
     const Tensor c = iota({Dh}), j = select(c < Dh / 2, c, c - Dh / 2);
@@ -174,8 +199,8 @@ NANO_MODEL {
       load += reshape(mean(chosen, 0), {E}) / L;
       probability += reshape(mean(routed, 0), {E}) / L;
       const auto capacity = int64_t(ceil(factor * double(k * T) / double(E)));
-      const Tensor mixed = capacity > 0 && capacity < T
-                               ? mixRouted(i, m, best.indices, shares, capacity)
+      const Tensor mixed = isRouted
+                               ? mixRouted(i, m, best.indices, shares, capacity < T ? capacity : 0)
                                : mixAll(i, m, share);
       x += cast(mixed, dtype);
     }
@@ -184,11 +209,11 @@ NANO_MODEL {
 
   // E · Σ load · probability is k when all experts are chosen alike.
   auto trainLoss = [&](Tensor tokens, Tensor targets) {
-    const Output out = forward(tokens, capacityFactor);
+    const Output out = forward(tokens, capacityFactor, true);
     return crossEntropy(out.logits, targets) + balance * E * sum(out.load * out.probability);
   };
   auto tokenLoss = [&](Tensor tokens, Tensor targets) {
-    return crossEntropy(forward(tokens, 0).logits, targets);
+    return crossEntropy(forward(tokens, 0, true).logits, targets);
   };
 
   training({.vocabSize = vocab,
@@ -199,5 +224,5 @@ NANO_MODEL {
             .dist = dist});
   train(T, Loss::mean, trainLoss);
   validate(valT, Loss::mean, tokenLoss);
-  generate(block, [&](Tensor tokens) { return forward(tokens, 0).logits; });
+  generate(block, [&](Tensor tokens) { return forward(tokens, 0, false).logits; });
 }

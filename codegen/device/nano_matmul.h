@@ -84,7 +84,7 @@ constexpr int unrolledParts = 4;
 
 /// The block's tiles, by a warpgroup its 64 rows of them; `warp` is known to be one number for a
 /// warp, so that descriptors are computed once for all its lanes.
-template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, const P &x, int warp) {
+template <class P> NANO_DEVICE void multiplyTiles(const Work<P> &work, const P &x, int warp) {
   using Tiles = MatmulTiles;
   using Stages = MatmulStages<P>;
   constexpr int pieces = Epilogue<P>::pieces;
@@ -161,7 +161,7 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
       step = shadows;
     }
     if constexpr (Stages::copied > 0)
-      epilogue.begin(work.row(pair), work.column(pair));
+      epilogue.begin(work.at(pair));
 #pragma unroll 1
     for (; step < Stages::steps; ++step)
       multiplier.multiply(step);
@@ -178,7 +178,7 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
       syncWarp(); // the last parts of the tile before have been read
       shareParts(0, /*isFirst=*/true);
       if constexpr (Stages::copied == 0)
-        epilogue.begin(work.row(pair), work.column(pair));
+        epilogue.begin(work.at(pair));
       syncWarp();
       if (readsAhead)
         epilogue.readPiece(0);
@@ -199,7 +199,7 @@ template <class P> NANO_DEVICE void multiplyTiles(const MatmulWork<P> &work, con
 /// ends a tile, the other has more of the tensor cores. On an H200 383 us for 390 of 49152 × 3072 ×
 /// 768, and 410 for 431 of 16384 × 6400 × 1600.
 template <class P>
-NANO_DEVICE void multiplyGradientTiles(const MatmulWork<P> &work, const P &x, int warp) {
+NANO_DEVICE void multiplyGradientTiles(const Work<P> &work, const P &x, int warp) {
   Multiplier<P> multiplier(warp);
   const Products<P> products(x);
   Epilogue<P> epilogue(x, warp);
@@ -218,7 +218,7 @@ NANO_DEVICE void multiplyGradientTiles(const MatmulWork<P> &work, const P &x, in
       if (warp < MatmulTiles::warps / 2 && pair == work.begin && step + 1 == ahead)
         barrierArrive(barrier, both);
     }
-    epilogue.begin(work.row(pair), work.column(pair));
+    epilogue.begin(work.at(pair));
 #pragma unroll
     for (int part = 0; part < MatmulTiles::parts; ++part) {
       products.share(part, multiplier.sums);
@@ -237,8 +237,7 @@ NANO_DEVICE void multiplyGradientTiles(const MatmulWork<P> &work, const P &x, in
 }
 
 /// Likewise of products of f32, with their epilogue.
-template <class P>
-NANO_DEVICE void multiplyWideTiles(const MatmulWork<P> &work, const P &x, int warp) {
+template <class P> NANO_DEVICE void multiplyWideTiles(const Work<P> &work, const P &x, int warp) {
   Multiplier<P> multiplier(warp);
   WideEpilogue<P> epilogue(x, warp);
 #pragma unroll 1
@@ -247,19 +246,19 @@ NANO_DEVICE void multiplyWideTiles(const MatmulWork<P> &work, const P &x, int wa
 #pragma unroll 1
     for (int step = 0; step < MatmulStages<P>::steps; ++step)
       multiplier.multiply(step);
-    epilogue.begin(work.row(pair), work.column(pair));
+    epilogue.begin(work.at(pair));
     multiplier.end();
     epilogue.finish(multiplier.sums);
   }
 }
 
 /// The epilogues of the rows that warp `warp` multiplies, by another one.
-template <class P> NANO_DEVICE void finishTiles(const MatmulWork<P> &work, const P &x, int warp) {
+template <class P> NANO_DEVICE void finishTiles(const Work<P> &work, const P &x, int warp) {
   auto &stages = MatmulStages<P>::get();
   Epilogue<P> epilogue(x, warp);
 #pragma unroll 1
   for (int pair = work.begin; pair < work.end; pair += work.step) {
-    epilogue.begin(work.row(pair), work.column(pair));
+    epilogue.begin(work.at(pair));
     // Two parts in the loop, and the halves of each at once, but where an epilogue holds other
     // operands: registers are few.
 #pragma unroll(epilogue.hasOthers ? 1 : 2)

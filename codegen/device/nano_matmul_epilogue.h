@@ -84,6 +84,7 @@ template <class P> struct RowOf<P, true> {
 template <class P> class Epilogue {
   using Tiles = MatmulTiles;
   using Stages = MatmulStages<P>;
+  using Edge = typename Work<P>::Edge;
 
 public:
   static constexpr int parts = Tiles::parts / P::products; ///< of each product
@@ -108,10 +109,11 @@ public:
   /// `warp` is the one that has multiplied.
   NANO_DEVICE Epilogue(const P &x, int warp) : x(x), multiplier(warp) {}
 
-  /// The warp's rows of the tile at that place are next.
-  NANO_DEVICE void begin(int tileRow, int tileColumn) {
-    firstRow = tileRow + warp() * 16 + laneIndex() / 8;
-    firstColumn = tileColumn + laneIndex() % 8 * 8;
+  /// The warp's rows of that tile are next.
+  NANO_DEVICE void begin(const TilePlace<Edge> &tile) {
+    edge = tile;
+    firstRow = tile.row + warp() * 16 + laneIndex() / 8;
+    firstColumn = tile.column + laneIndex() % 8 * 8;
 #pragma unroll
     for (int piece = 0; piece < ahead; ++piece)
       load(piece);
@@ -182,7 +184,7 @@ public:
     barrierSync(1 + first / 4, 128); // all have left theirs
     const int row = firstRow - laneIndex() / 8 + 16 * (source - own),
               column = firstColumn - laneIndex() % 8 * 8 + Tiles::partColumns * part + 4 * word;
-    if (MatmulWork<P>::exists(row, column)) {
+    if (edge.exists(row, column)) {
 #pragma unroll
       for (int pair = 0; pair < P::turned; pair += 2)
         if (const int result = pair + own % 2; result < P::turned) {
@@ -236,9 +238,7 @@ private:
   }
   NANO_DEVICE int row(int half, int i) const { return firstRow + 8 * (half % 2) + 4 * i; }
   NANO_DEVICE int column(int half) const { return firstColumn + half / 2 * Tiles::partColumns; }
-  NANO_DEVICE bool exists(int half, int i) const {
-    return MatmulWork<P>::exists(row(half, i), column(half));
-  }
+  NANO_DEVICE bool exists(int half, int i) const { return edge.exists(row(half, i), column(half)); }
   /// Of several halves all at once, where all of their rows and columns exist or none: what an
   /// epilogue computes has long latencies, and few warps hide them.
   template <int Halves> NANO_DEVICE void storeRows(int half) {
@@ -372,7 +372,7 @@ private:
       total.lane[i] = (second ? high : low) + shuffleXor(second ? low : high, 16);
     }
     const int part = (firstRow - laneIndex() / 8) / sumRows;
-    if (MatmulWork<P>::exists(sumRows * part, column(last)))
+    if (edge.exists(sumRows * part, column(last)))
       x.storeColumns(part, column(last) + 4 * first + 2 * second, total);
   }
   /// Adds up the totals of eight lanes, which have the same four rows, and begins anew. With every
@@ -421,6 +421,7 @@ private:
   Vec<float, 8> ofColumns = {};                             ///< of a lane's columns of a part
   Vec<float, P::maxima == 0 ? 1 : P::maxima> largest = {};  ///< of a lane's elements of a part
   int firstRow = 0, firstColumn = 0;
+  [[no_unique_address]] Edge edge;
 };
 
 /// The epilogue of f32 of a warp's 16 rows of tiles, in parts of 32 columns: four rows at once, 128
@@ -428,6 +429,9 @@ private:
 template <class P> class WideEpilogue {
   using Tiles = MatmulTiles;
   using Stages = MatmulStages<P>;
+  using Edge = typename Work<P>::Edge;
+  /// Rows of 8 bits that were turned come in pairs: see HeldRows.
+  static constexpr bool rowsInPairs = P::transposeA && Stages::isScaled;
   static constexpr int columns = Tiles::rowBytes / 4, parts = Tiles::columns / columns;
   static constexpr int ahead = 4; ///< parts whose operands are on their way
 
@@ -437,10 +441,11 @@ public:
     if constexpr (Stages::isScaled)
       scale = x.scale(0);
   }
-  /// The warp's rows of the tile at that place are next, and operands of the first parts come.
-  NANO_DEVICE void begin(int tileRow, int tileColumn) {
-    firstRow = tileRow + warp * 16 + laneIndex() / 8;
-    firstColumn = tileColumn + laneIndex() % 8 * 4;
+  /// The warp's rows of that tile are next, and operands of the first parts come.
+  NANO_DEVICE void begin(const TilePlace<Edge> &tile) {
+    edge = tile;
+    firstRow = tile.row + warp * 16 + laneIndex() / 8;
+    firstColumn = tile.column + laneIndex() % 8 * 4;
 #pragma unroll
     for (int part = 0; part < ahead; ++part)
       load(part);
@@ -478,7 +483,7 @@ private:
   }
   NANO_DEVICE void share(int part, const TileSums<P> &sums) const {
     const int group = laneIndex() / 4, pair = laneIndex() % 4;
-    const int first = place(P::transposeA ? 2 * group : group) + pair * 8;
+    const int first = place(rowsInPairs ? 2 * group : group) + pair * 8;
 #pragma unroll
     for (int i = 0; i < columns / 8; ++i)
 #pragma unroll
@@ -486,8 +491,8 @@ private:
         constexpr int inPiece = TileSums<P>::columns / 2;
         const int at = (part * columns / 8 + i) * 4 + 2 * second;
         const float *const sum = &sums.piece[at / inPiece][at % inPiece];
-        const int there = P::transposeA ? (first ^ 32 * (i ^ second)) + second * Tiles::rowBytes
-                                        : (first ^ 32 * i) + second * 8 * Tiles::rowBytes;
+        const int there = rowsInPairs ? (first ^ 32 * (i ^ second)) + second * Tiles::rowBytes
+                                      : (first ^ 32 * i) + second * 8 * Tiles::rowBytes;
         *reinterpret_cast<Vec<float, 2> *>(Stages::part(warp, part) + there) = {sum[0] * scale,
                                                                                 sum[1] * scale};
       }
@@ -500,9 +505,7 @@ private:
   }
   NANO_DEVICE int row(int i) const { return firstRow + 4 * i; }
   NANO_DEVICE int column(int part) const { return firstColumn + part * columns; }
-  NANO_DEVICE bool exists(int part, int i) const {
-    return MatmulWork<P>::exists(row(i), column(part));
-  }
+  NANO_DEVICE bool exists(int part, int i) const { return edge.exists(row(i), column(part)); }
   /// What does not exist is set too: else it would keep registers while the next tile is made.
   NANO_DEVICE void load(int part) {
 #pragma unroll
@@ -517,6 +520,7 @@ private:
   const int warp;
   float scale = 1;
   int firstRow = 0, firstColumn = 0;
+  [[no_unique_address]] Edge edge;
   typename P::Others others[ahead][4];
 };
 

@@ -25,6 +25,9 @@ template <class P> constexpr bool handsOver() {
     return P::sums > 0;
 }
 
+/// Whether those who multiply also write to stages, of which loads of the other block come after.
+template <class P> constexpr bool writesStages = requires { P::writesStages; };
+
 /// The stages of a block: full when both operands' bytes have come, empty when all warps of both
 /// blocks of the cluster have read them, because each loads half of B for both. Where other warps
 /// finish a warp's products, these are given when they are in shared memory, and taken when they
@@ -101,8 +104,12 @@ template <class P> struct MatmulStages {
   /// The warp has finished reading the stage.
   NANO_DEVICE void release(int stage) {
     syncWarp();
-    if (laneIndex() < Tiles::clusterBlocks)
-      mbarrierArriveRemote(&empty[stage], uint32_t(laneIndex()));
+    if (laneIndex() < Tiles::clusterBlocks) {
+      if constexpr (writesStages<P>)
+        mbarrierArriveCluster(&empty[stage], uint32_t(laneIndex()));
+      else
+        mbarrierArriveRemote(&empty[stage], uint32_t(laneIndex()));
+    }
   }
   /// Waits until a part has been handed over, and hands one over when the warp has finished with
   /// it. An even number of parts of a tile pass through each place, whose barriers' phases
@@ -130,6 +137,11 @@ struct StageCounter {
   }
 };
 
+/// Where the block's tile of a pair lies, and which of its elements exist.
+template <class Edge> struct TilePlace : Edge {
+  int row, column;
+};
+
 /// The pairs of tiles of a block's cluster: begin, begin + step, … before end; and where the
 /// block's tile of each lies. What all clusters make at one time are neighbours, which have few
 /// rows of the larger factor in common and go through those of the smaller one: each comes from
@@ -145,6 +157,14 @@ template <class P> struct MatmulWork {
   static_assert(step <= end); // each cluster has one
   int begin;
 
+  /// Tiles may reach beyond the matrix.
+  struct Edge {
+    static NANO_DEVICE bool exists(int row, int column) {
+      constexpr bool always = P::rows % pairRows == 0 && P::columns % tileColumns == 0;
+      return always || (row < P::rows && column < P::columns);
+    }
+  };
+
   NANO_DEVICE MatmulWork(int block) : begin(block / Tiles::clusterBlocks) {}
   /// The block's in its cluster: asked for where it is wanted, for a register is too much for it.
   static NANO_DEVICE int rank() { return int(clusterRank()); }
@@ -155,12 +175,19 @@ template <class P> struct MatmulWork {
   NANO_DEVICE int column(int pair) const {
     return (alongRows ? pair / rowPairs : pair % columnTiles) * tileColumns;
   }
-  /// Tiles may reach beyond the matrix.
-  static NANO_DEVICE bool exists(int row, int column) {
-    constexpr bool always = P::rows % pairRows == 0 && P::columns % tileColumns == 0;
-    return always || (row < P::rows && column < P::columns);
-  }
+  NANO_DEVICE TilePlace<Edge> at(int pair) const { return {{}, row(pair), column(pair)}; }
 };
+
+/// The work of P, which may have one of its own.
+template <class P> struct WorkOf {
+  using Type = MatmulWork<P>;
+};
+template <class P>
+  requires requires { typename P::Work; }
+struct WorkOf<P> {
+  using Type = typename P::Work;
+};
+template <class P> using Work = typename WorkOf<P>::Type;
 
 /// Loads the block's operands, stage after stage, by a thread. Of two products `second` is the
 /// other one's B.

@@ -27,4 +27,10 @@ template <class T> struct MatrixView {
   long long row, element = 1;
 };
 
+/// Matrices in memory: element (m, r, c) is at base[m·matrix + r·row + c·element].
+template <class T> struct MatricesView {
+  T *base;
+  long long matrix, row, element = 1;
+};
+
 } // namespace nano

@@ -40,6 +40,25 @@ Gradients MatmulOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) 
   return gradients;
 }
 
+Gradients GroupedMatmulOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  const Value x = getX(), w = getW(), dy = g.cast(resultGrads[0], tensorType(x).getElementType());
+  Value dx = GroupedMatmulOp::create(builder, getLoc(), x.getType(), dy, w, getEnds(),
+                                     getTranspose() ? UnitAttr() : builder.getUnitAttr());
+  Value dw = GroupedOuterOp::create(builder, getLoc(), w.getType(), getTranspose() ? dy : x,
+                                    getTranspose() ? x : dy, getEnds());
+  return {dx, dw, Value()};
+}
+
+Gradients GroupedOuterOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
+  GraphBuilder g(builder, getLoc());
+  const Value a = getA(), b = getB(), dw = g.cast(resultGrads[0], tensorType(a).getElementType());
+  Value da = GroupedMatmulOp::create(builder, getLoc(), a.getType(), b, dw, getEnds(),
+                                     builder.getUnitAttr());
+  Value db = GroupedMatmulOp::create(builder, getLoc(), b.getType(), a, dw, getEnds(), UnitAttr());
+  return {da, db, Value()};
+}
+
 Gradients GatherOp::buildDerivative(OpBuilder &builder, ValueRange resultGrads) {
   return {ScatterAddOp::create(builder, getLoc(), getTable().getType(), resultGrads[0], getIds()),
           Value()};

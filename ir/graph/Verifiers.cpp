@@ -397,6 +397,43 @@ LogicalResult MatmulOp::verify() {
   return success();
 }
 
+namespace {
+
+/// x [N, K] of groups with matrices w [G, K, M], of one element type, and y [N, M].
+LogicalResult verifyGroups(Operation *op, Value x, Value w, bool transpose, Value y, Value ends) {
+  if (rankOf(x) != 2 || rankOf(w) != 3 || rankOf(y) != 2 || rankOf(ends) != 1)
+    return op->emitOpError("needs rows of two dimensions, matrices of three and ends of one: ")
+           << shapeText(x.getType()) << ", " << shapeText(w.getType()) << ", "
+           << shapeText(y.getType()) << ", " << shapeText(ends.getType());
+  const int64_t inner = shapeOf(x)[1], columns = shapeOf(y)[1], groups = shapeOf(ends)[0];
+  if (groups < 1)
+    return op->emitOpError("has no group");
+  if (shapeOf(x)[0] != shapeOf(y)[0])
+    return op->emitOpError("has ") << shapeOf(x)[0] << " rows and " << shapeOf(y)[0];
+  return verifySameShape(op, "shape of the matrices and that of the rows and groups", shapeOf(w),
+                         {groups, transpose ? columns : inner, transpose ? inner : columns});
+}
+
+LogicalResult verifyOneType(Operation *op, Value a, Value b) {
+  if (elementOf(a) != elementOf(b))
+    return op->emitOpError("operand types differ: ") << elementOf(a) << " and " << elementOf(b);
+  return success();
+}
+
+} // namespace
+
+LogicalResult GroupedMatmulOp::verify() {
+  if (failed(verifyOneType(*this, getX(), getW())))
+    return failure();
+  return verifyGroups(*this, getX(), getW(), getTranspose(), getResult(), getEnds());
+}
+
+LogicalResult GroupedOuterOp::verify() {
+  if (failed(verifyOneType(*this, getA(), getB())))
+    return failure();
+  return verifyGroups(*this, getA(), getResult(), /*transpose=*/false, getB(), getEnds());
+}
+
 void MatmulOp::build(OpBuilder &builder, OperationState &state, Type result, Value a, Value b,
                      bool transposeA, bool transposeB) {
   build(builder, state, result, a, b, Value(), transposeA, transposeB, APFloat(1.0), APFloat(1.0));

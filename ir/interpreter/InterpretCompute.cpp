@@ -259,6 +259,41 @@ FailureOr<SmallVector<TensorValue>> Machine::exponentials(ExpMatmulOp op, Operan
   return Values{std::move(e), std::move(sum), std::move(largest)};
 }
 
+/// The group of a row: the first one that ends behind it; as many as there are where none does.
+static int64_t groupOf(int64_t row, const TensorValue &ends) {
+  return std::find_if(ends.data.begin(), ends.data.end(),
+                      [&](double end) { return double(row) < end; }) -
+         ends.data.begin();
+}
+
+TensorValue Machine::groupedMatmul(GroupedMatmulOp op, Operands operands) {
+  TensorValue y = emptyResult(op);
+  const TensorValue &x = *operands[0], &w = *operands[1], &ends = *operands[2];
+  const int64_t inner = x.shape[1], columns = y.shape[1];
+  for (int64_t n = 0; n < y.shape[0]; ++n) {
+    const int64_t g = groupOf(n, ends);
+    for (int64_t m = 0; g < ends.size() && m < columns; ++m)
+      for (int64_t k = 0; k < inner; ++k)
+        add(y.data[n * columns + m],
+            x.data[n * inner + k] * w.data[op.getTranspose() ? (g * columns + m) * inner + k
+                                                             : (g * inner + k) * columns + m]);
+  }
+  return y;
+}
+
+TensorValue Machine::groupedOuter(Operation *op, Operands operands) {
+  TensorValue w = emptyResult(op);
+  const TensorValue &a = *operands[0], &b = *operands[1], &ends = *operands[2];
+  const int64_t rows = w.shape[1], columns = w.shape[2];
+  for (int64_t n = 0; n < a.shape[0]; ++n) {
+    const int64_t g = groupOf(n, ends);
+    for (int64_t i = 0; g < ends.size() && i < rows * columns; ++i)
+      add(w.data[g * rows * columns + i],
+          a.data[n * rows + i / columns] * b.data[n * columns + i % columns]);
+  }
+  return w;
+}
+
 FailureOr<SmallVector<TensorValue>> Machine::runCompute(Operation *op, Operands operands,
                                                         bool &known) {
   if (auto product = dyn_cast<MatmulOp>(op))
@@ -268,6 +303,10 @@ FailureOr<SmallVector<TensorValue>> Machine::runCompute(Operation *op, Operands 
     return Values{matmul(product, dequantized(*operands[0], *operands[2]),
                          dequantized(*operands[1], *operands[3]),
                          product.getAddend() ? operands[4] : nullptr)};
+  if (auto product = dyn_cast<GroupedMatmulOp>(op))
+    return Values{groupedMatmul(product, operands)};
+  if (isa<GroupedOuterOp>(op))
+    return Values{groupedOuter(op, operands)};
   if (isa<DequantizeOp>(op))
     return Values{dequantized(*operands[0], *operands[1])};
   if (isa<QuantizeOp>(op))

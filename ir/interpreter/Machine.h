@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/graph/AttentionOps.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/TableOps.h"
 #include "ir/interpreter/Interpreter.h"
 
@@ -39,6 +40,8 @@ private:
   TensorValue matmul(Product op, const TensorValue &a, const TensorValue &b,
                      const TensorValue *addend) const;
   mlir::FailureOr<Values> exponentials(graph::ExpMatmulOp op, Operands operands);
+  TensorValue groupedMatmul(graph::GroupedMatmulOp op, Operands operands);
+  TensorValue groupedOuter(mlir::Operation *op, Operands operands);
   mlir::FailureOr<Values> attention(graph::AttentionOp op, Operands operands);
   mlir::FailureOr<Values> attentionGrad(graph::AttentionGradOp op, Operands operands);
   /// A score function on the scores of query `query` with keys first, first + 1, …; `gradients` for

@@ -245,6 +245,68 @@ struct Exponentials {
   }];
 }
 
+/// Of groups of rows, of operands `first` and results `result`.
+class GroupedDefinition<string first, string result, string more = ""> {
+  string text = !strconcat("struct Grouped {\n  using Element = %", first, ".type;\n  using Result = %", result, [{.type;
+  static constexpr int rows = %rows, groups = %groups, columns = %columns, inner = %inner;
+}], more, [{%if(blocks)  static constexpr int blocks = %blocks;
+%unless(blocks)  static constexpr int blocks = 0;
+};
+}]);
+}
+
+def Kernel_GroupedMatmulAttr : Kernel_Entry<"GroupedMatmul", "grouped_matmul", "nano_grouped.h",
+    [Size<"rows">, Size<"groups">, Size<"columns">, Size<"inner">, Flag<"transpose">, NumberIfAny<"blocks">, Read<"x">, Read<"w">, Read<"ends">, WriteEach<"y">],
+    "a grouped product"> {
+  let summary = "products of groups of rows with a matrix each (nano_grouped.h)";
+  let description = [{
+    As `nano.grouped_matmul`: x is [rows, inner], w [groups, inner, columns] or, with `transpose`, [groups, columns, inner], y [rows, columns].
+
+    | field | meaning |
+    |---|---|
+    | `blocks` | on tensor cores: blocks of the launch, which share all tiles; the kernel has tensor maps of x and of the matrices of w one behind the other. Absent: multiply-adds compute it, a tile an iteration |
+
+    Errors: sizes below 1.
+
+    Example: `#kernel.grouped_matmul<rows = 256, groups = 4, columns = 128, inner = 64, transpose = true, blocks = 8, x = 0, w = 1, ends = 2, y = [3]>`
+  }];
+  let reach = "return Reach(position).of(x, {rows, inner}).of(w, {groups, columns, inner}).of(ends, {groups}).of(y, {rows, columns});";
+  let definition = GroupedDefinition<"x", "y", "  static constexpr bool transpose = %transpose;\n">.text;
+  let call = [{
+  nano::GroupedMatmul<Grouped, %y.count> x;
+  x.x = %x.view;
+  x.w = %w.view;
+  x.ends = %ends.view;
+  x.y[%y.place] = %y.view;
+%if(blocks)  nano::groupedMatmul(int(work.begin), maps.map, x);
+%unless(blocks)  nano::plainGroupedMatmul(work.begin, x);
+  }];
+}
+
+def Kernel_GroupedOuterAttr : Kernel_Entry<"GroupedOuter", "grouped_outer", "nano_grouped.h",
+    [Size<"rows">, Size<"groups">, Size<"columns">, Size<"inner">, NumberIfAny<"blocks">, Read<"a">, Read<"b">, Read<"ends">, WriteEach<"w">],
+    "sums of outer products"> {
+  let summary = "sums over groups of rows of their outer products (nano_grouped.h)";
+  let description = [{
+    As `nano.grouped_outer`: a is [rows, inner], b [rows, columns], w [groups, inner, columns]. `blocks` as in `#kernel.grouped_matmul`, with tensor maps of a and b.
+
+    Errors: sizes below 1.
+
+    Example: `#kernel.grouped_outer<rows = 256, groups = 4, columns = 128, inner = 64, blocks = 8, a = 0, b = 1, ends = 2, w = [3]>`
+  }];
+  let reach = "return Reach(position).of(a, {rows, inner}).of(b, {rows, columns}).of(ends, {groups}).of(w, {groups, inner, columns});";
+  let definition = GroupedDefinition<"a", "w">.text;
+  let call = [{
+  nano::GroupedOuter<Grouped, %w.count> x;
+  x.a = %a.view;
+  x.b = %b.view;
+  x.ends = %ends.view;
+  x.w[%w.place] = %w.view;
+%if(blocks)  nano::groupedOuter(int(work.begin), maps.map, x);
+%unless(blocks)  nano::plainGroupedOuter(work.begin, x);
+  }];
+}
+
 def Kernel_SplitAttr : Kernel_Entry<"Split", "split", "nano_split.h",
     [Sizes<"rows">, Sizes<"columns">, Size<"inner">, Size<"blocks">, ReadAll<"a">, ReadAll<"b">, WriteAll<"c">, AddAll<"sums">, Add<"counts">],
     "split products", ["isAdded"]> {

@@ -13,6 +13,8 @@ mlir::LogicalResult emitSparsemaxKernel(KernelFrame &frame);
 mlir::LogicalResult emitRecurrenceKernel(KernelFrame &frame);
 mlir::LogicalResult emitBandScoresKernel(KernelFrame &frame);
 mlir::LogicalResult emitBandProductKernel(KernelFrame &frame);
+mlir::LogicalResult emitGroupedMatmulKernel(KernelFrame &frame);
+mlir::LogicalResult emitGroupedOuterKernel(KernelFrame &frame);
 
 /// The emitter of an op that is a kernel by itself.
 struct WholeKernel {
@@ -20,10 +22,15 @@ struct WholeKernel {
   Emitter emitter;
 };
 inline constexpr WholeKernel sequenceKernels[] = {
-    {"nano.scatter_add", emitScatterAddKernel},   {"nano.scan", emitScanKernel},
-    {"nano.argsort", emitArgsortKernel},          {"nano.sparsemax", emitSparsemaxKernel},
-    {"nano.recurrence", emitRecurrenceKernel},    {"nano.band_scores", emitBandScoresKernel},
+    {"nano.scatter_add", emitScatterAddKernel},
+    {"nano.scan", emitScanKernel},
+    {"nano.argsort", emitArgsortKernel},
+    {"nano.sparsemax", emitSparsemaxKernel},
+    {"nano.recurrence", emitRecurrenceKernel},
+    {"nano.band_scores", emitBandScoresKernel},
     {"nano.band_product", emitBandProductKernel},
+    {"nano.grouped_matmul", emitGroupedMatmulKernel},
+    {"nano.grouped_outer", emitGroupedOuterKernel},
 };
 
 } // namespace nano::kernels

@@ -6,6 +6,7 @@
 #include "ir/graph/AttentionOps.h"
 #include "ir/graph/Custom.h"
 #include "ir/graph/GradientSums.h"
+#include "ir/graph/MatmulOps.h"
 #include "ir/graph/ProductForm.h"
 #include "ir/graph/ReduceOps.h"
 #include "ir/graph/TableOps.h"
@@ -70,6 +71,8 @@ private:
       return this->scatter(scatter);
     if (auto product = dyn_cast<graph::ExpMatmulOp>(op))
       return exponentials(product);
+    if (isa<graph::GroupedMatmulOp, graph::GroupedOuterOp>(op))
+      return groupedCalls(op, task, program, multiprocessors);
     return sequenceCalls(op, task, program, multiprocessors);
   }
 

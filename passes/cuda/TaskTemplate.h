@@ -48,4 +48,8 @@ protected:
 std::vector<TemplateCall> sequenceCalls(mlir::Operation &op, step::TaskOp task,
                                         mlir::OpBuilder &program, int64_t multiprocessors);
 
+/// Likewise of groups of rows: their products with a matrix each, or sums of outer products.
+std::vector<TemplateCall> groupedCalls(mlir::Operation &op, step::TaskOp task,
+                                       mlir::OpBuilder &program, int64_t multiprocessors);
+
 } // namespace nano::kernels

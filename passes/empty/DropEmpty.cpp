@@ -59,7 +59,7 @@ Value withoutEmptyOperands(Operation *op) {
   return llvm::TypeSwitch<Operation *, Value>(op)
       .Case([&](ConcatOp concat) { return withoutEmptyParts(builder, concat); })
       .Case<MatmulOp, ScaledMatmulOp>([&](auto product) { return withoutSum(g, product); })
-      .Case<ReduceOp, ScatterAddOp, BandScoresOp>(
+      .Case<ReduceOp, ScatterAddOp, BandScoresOp, GroupedMatmulOp, GroupedOuterOp>(
           [&](Operation *sum) { return g.constant(0, sum->getResult(0).getType()); })
       .Default([](Operation *) { return Value(); });
 }

@@ -134,6 +134,58 @@ private:
   bool narrows;
 };
 
+/// Sums of outer products that are read by casts to one type alone, also of parts of them ⇒ such
+/// sums of that type: one rounding instead of two.
+struct FoldCastsOfOuter : OpRewritePattern<GroupedOuterOp> {
+  using OpRewritePattern<GroupedOuterOp>::OpRewritePattern;
+  LogicalResult matchAndRewrite(GroupedOuterOp op, PatternRewriter &rewriter) const override {
+    Type element;
+    if (!areCasts(op.getResult(), element) || !(element.isF32() || element.isBF16()))
+      return failure();
+    const auto type = RankedTensorType::get(tensorType(op).getShape(), element);
+    rewriter.setInsertionPoint(op);
+    replace(
+        rewriter, op.getResult(),
+        GroupedOuterOp::create(rewriter, op.getLoc(), type, op.getA(), op.getB(), op.getEnds()));
+    return success();
+  }
+
+private:
+  /// Whether all that reads the value is casts to `element`, which the first one sets.
+  static bool areCasts(Value value, Type &element) {
+    return !value.use_empty() && llvm::all_of(value.getUsers(), [&](Operation *user) {
+      if (isa<ReshapeOp, SliceOp>(user))
+        return areCasts(user->getResult(0), element);
+      if (!isa<CastOp>(user))
+        return false;
+      const Type to = tensorType(user->getResult(0)).getElementType();
+      if (!element)
+        element = to;
+      return element == to;
+    });
+  }
+  /// Puts `by` in the place of `value`: the same parts of it, and itself where a cast was.
+  static void replace(PatternRewriter &rewriter, Value value, Value by) {
+    for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
+      if (isa<CastOp>(user)) {
+        rewriter.replaceOp(user, by);
+        continue;
+      }
+      rewriter.setInsertionPoint(user);
+      Operation *part = rewriter.clone(*user);
+      rewriter.modifyOpInPlace(part, [&] {
+        part->setOperand(0, by);
+        part->getResult(0).setType(
+            tensorType(part->getResult(0)).clone(tensorType(by).getElementType()));
+      });
+      replace(rewriter, user->getResult(0), part->getResult(0));
+      rewriter.eraseOp(user);
+    }
+    if (Operation *op = value.getDefiningOp<GroupedOuterOp>())
+      rewriter.eraseOp(op);
+  }
+};
+
 /// A product of f32 factors with a narrower result ⇒ one of f32, and a cast of it: the sum is
 /// rounded once either way.
 struct WidenResult : OpRewritePattern<MatmulOp> {
@@ -243,4 +295,5 @@ void nano::populateMatmulEpilogues(RewritePatternSet &patterns, bool narrows) {
                FoldAdd<ScaledMatmulOp>, FoldMixedAdd<ScaledMatmulOp>, FoldScale<ScaledMatmulOp>>(
       patterns.getContext());
   patterns.add<FoldCast<MatmulOp>, FoldCast<ScaledMatmulOp>>(patterns.getContext(), narrows);
+  patterns.add<FoldCastsOfOuter>(patterns.getContext());
 }

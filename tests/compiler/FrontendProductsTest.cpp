@@ -52,6 +52,20 @@ TEST(FrontendProducts, Bands) {
             "bandProduct: tokens or heads differ: [4, 1, 3] and [4, 2, 4]");
 }
 
+TEST(FrontendProducts, Groups) {
+  auto weights = [](int64_t groups, int64_t inner) { return full({groups, 3, inner}, 1, f32); };
+  auto ends = [](int64_t groups) { return iota({groups}); };
+  EXPECT_EQ(
+      saidIn([&](Tensor x, Tensor w, Tensor) { return groupedLinear(x, w, ends(2)); }),
+      "groupedLinear: takes rows of two dimensions and weights of three, f32 or bf16, not f32 "
+      "[4, 8] and f32 [3, 8]");
+  EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor) { return groupedLinear(x, weights(2, 8), x); }),
+            "groupedLinear: the ends of 2 groups are i32 [2], of one at least, not f32 [4, 8]");
+  EXPECT_EQ(
+      saidIn([&](Tensor x, Tensor, Tensor) { return groupedLinear(x, weights(2, 7), ends(2)); }),
+      "groupedLinear: rows of 8 numbers, and weights of 7");
+}
+
 TEST(FrontendProducts, Attention) {
   auto heads = [](Tensor x) { return reshape(x, {4, 2, 4}); };
   EXPECT_EQ(saidIn([&](Tensor x, Tensor, Tensor t) {

@@ -196,7 +196,7 @@ private:
       return ended(x);
     if (model.has8Bit && chance(20))
       return wide(x);
-    switch (pick(0, 27)) {
+    switch (pick(0, 28)) {
     case 0:
     case 1:
       return linear(norm(x, chance(30)), randomWidth(), randomFloat());
@@ -295,6 +295,8 @@ private:
       return binary("add", x, branches(norm(x, false)));
     case 26:
       return turned(x);
+    case 27:
+      return binary("add", x, groups(x));
     default:
       return chance(50) ? elementwise(x) : mixed(x);
     }

@@ -238,6 +238,26 @@ ModelText::Value RandomPieces::attention(Value x) {
   return reshape(y, {T, heads * valueSize});
 }
 
+ModelText::Value RandomPieces::groups(Value x) {
+  const int64_t groups = pick(1, 4), inner = 8 * pick(1, 4), columns = x.shape[1];
+  const Value rows = norm(x, false);
+  // Ends that rise, or all fall together; rows behind them are in no group.
+  const Value numbers = op({groups}, "i32", "nano.iota 0 : "),
+              moved = binary("shl", numbers, constant(double(pick(0, 5)), {groups}, "i32")),
+              ends = binary("sub", constant(double(pick(-1, 9)), {groups}, "i32"),
+                            chance(20) ? moved : binary("sub", numbers, moved));
+  auto product = [&](const Value &of, int64_t to) {
+    const Value w =
+        parameter({groups, to, of.shape[1]}, of.element, 1 / std::sqrt(double(of.shape[1])));
+    return op({T, to}, of.element,
+              "nano.grouped_matmul " + of.name + ", " + w.name + ", " + ends.name +
+                  " {transpose} : (" + typeOf(of.shape, of.element) + ", " +
+                  typeOf(w.shape, w.element) + ", " + typeOf({groups}, "i32") + ") -> " +
+                  typeOf({T, to}, of.element));
+  };
+  return product(unary("tanh", product(rows, inner)), columns);
+}
+
 ModelText::Value RandomPieces::band(Value x) {
   const int64_t heads = pick(1, 2), size = 4 * pick(1, 3), width = pick(1, 8);
   Value all = reshape(linear(norm(x, false), 3 * heads * size, x.element), {T, 3 * heads, size});

@@ -48,6 +48,8 @@ protected:
   /// First keys of queries: none masked, a window, the document, or both.
   Value firstKeys();
   Value attention(Value x);
+  /// Rows in groups, wherever these end, through a layer of each group's own.
+  Value groups(Value x);
   /// Attention to the last tokens by products along a band, with weights that heads mix.
   Value band(Value x);
   /// A recurrence along the tokens or along groups of columns, from one end or the other: with

@@ -296,6 +296,22 @@ def band(rows, w):
     return math.fsum(total)
 
 
+# Rows of three groups, of which the second has none, and rows of no group.
+GROUPS = """const Tensor ends = iota({3}) * iota({3}) * 3;
+const Tensor y = groupedLinear(x, reshape(concat({x, slice(x, 0, 0, 8)}, 0), {3, 8, C}), ends);
+return reshape(sum(y * slice(w, 0, 0, 8), -1), {T, 1})"""
+
+
+def groups(rows, w):
+    weights = [(rows + rows[:8])[8 * g : 8 * g + 8] for g in range(3)]
+    total = []
+    for n, row in enumerate(rows):
+        g = next((g for g, end in enumerate((0, 3, 12)) if n < end), None)
+        if g is not None:
+            total.append(math.fsum(dot(row, weights[g][m]) * w[m] for m in range(8)))
+    return math.fsum(total)
+
+
 # What all rows come to, likewise, of the rows and w.
 SEQUENCES = {
     "cumsum": (
@@ -381,6 +397,7 @@ SEQUENCES = {
     "cross": (CROSS, cross),
     "uneven": (UNEVEN, uneven),
     "band": (BAND, band),
+    "groupedLinear": (GROUPS, groups),
 }
 # The numbers of the columns that topK takes of rows in which NaN of either sign lies, one of another
 # payload, infinities and numbers; and argmax's. Every place in the order counts.

@@ -379,6 +379,29 @@ void scatterAdd(Instance &in) {
                                ids);
 }
 
+/// Rows of groups, some of which may have none, and some of no group.
+void groupedMatmul(Instance &in) {
+  int64_t rows = in.size(Place::row, 6), inner = in.size(Place::inner, 5),
+          columns = in.size(Place::column), groups = in.draw(1, 3);
+  const bool transpose = in.flip();
+  RankedTensorType x = in.floatType(std::vector{rows, inner});
+  Value a = in.operand(x), w = in.operand(x.clone(transpose ? std::vector{groups, columns, inner}
+                                                            : std::vector{groups, inner, columns}));
+  Value ends = in.indices({groups}, rows + 1);
+  in.op = GroupedMatmulOp::create(in.builder, in.location, x.clone({rows, columns}), a, w, ends,
+                                  transpose ? in.builder.getUnitAttr() : UnitAttr());
+}
+
+void groupedOuter(Instance &in) {
+  int64_t rows = in.size(Place::row, 6), inner = in.size(Place::inner, 5),
+          columns = in.size(Place::column), groups = in.draw(1, 3);
+  RankedTensorType x = in.floatType(std::vector{rows, inner});
+  Value a = in.operand(x), b = in.operand(x.clone({rows, columns}));
+  Value ends = in.indices({groups}, rows + 1);
+  in.op = GroupedOuterOp::create(in.builder, in.location, x.clone({groups, inner, columns}), a, b,
+                                 ends);
+}
+
 /// A score function: 3·tanh(s/3) with a penalty on distance that differs by head.
 void buildScore(Instance &in, Region &region) {
   OpBuilder::InsertionGuard guard(in.builder);
@@ -588,6 +611,8 @@ const Generator *findGenerator(StringRef name) {
       {"nano.scaled_matmul", scaledMatmul},
       {"nano.gather", gather},
       {"nano.scatter_add", scatterAdd},
+      {"nano.grouped_matmul", groupedMatmul},
+      {"nano.grouped_outer", groupedOuter},
       {"nano.attention", attention},
       {"nano.cross_entropy", crossEntropy},
       {"nano.exp_matmul", expMatmul},

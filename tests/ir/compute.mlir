@@ -12,6 +12,15 @@ nano.program @matmul(%x: tensor<8x16xbf16>, %w: tensor<32x16xbf16>, %b: tensor<3
   nano.return %2 : tensor<3x16x16xf32>
 }
 
+// CHECK-LABEL: @groups
+nano.program @groups(%x: tensor<8x16xbf16>, %w: tensor<3x32x16xbf16>, %ends: tensor<3xi32>) -> tensor<3x16x32xf32> {
+  // CHECK: nano.grouped_matmul %{{.*}}, %{{.*}}, %{{.*}} {transpose} : (tensor<8x16xbf16>, tensor<3x32x16xbf16>, tensor<3xi32>) -> tensor<8x32xbf16>
+  %0 = nano.grouped_matmul %x, %w, %ends {transpose} : (tensor<8x16xbf16>, tensor<3x32x16xbf16>, tensor<3xi32>) -> tensor<8x32xbf16>
+  // CHECK: nano.grouped_outer %{{.*}}, %{{.*}}, %{{.*}} : (tensor<8x16xbf16>, tensor<8x32xbf16>, tensor<3xi32>) -> tensor<3x16x32xf32>
+  %1 = nano.grouped_outer %x, %0, %ends : (tensor<8x16xbf16>, tensor<8x32xbf16>, tensor<3xi32>) -> tensor<3x16x32xf32>
+  nano.return %1 : tensor<3x16x32xf32>
+}
+
 // CHECK-LABEL: @table
 nano.program @table(%table: tensor<257x64xbf16>, %ids: tensor<128xi32>) -> tensor<257x64xf32> {
   // CHECK: nano.gather %{{.*}}, %{{.*}} : (tensor<257x64xbf16>, tensor<128xi32>) -> tensor<128x64xbf16>

@@ -566,3 +566,67 @@ nano.program @f(%x: tensor<3x0xf32>, %t: tensor<3xi32>) -> tensor<3xf32> {
   %y, %lse = nano.cross_entropy %x, %t : (tensor<3x0xf32>, tensor<3xi32>) -> (tensor<3xf32>, tensor<3xf32>)
   nano.return %y : tensor<3xf32>
 }
+
+// -----
+
+nano.program @f(%x: tensor<8x16xbf16>, %w: tensor<32x16xbf16>, %e: tensor<3xi32>) {
+  // expected-error @below {{needs rows of two dimensions, matrices of three and ends of one: [8, 16], [32, 16], [8, 32], [3]}}
+  %y = nano.grouped_matmul %x, %w, %e {transpose} : (tensor<8x16xbf16>, tensor<32x16xbf16>, tensor<3xi32>) -> tensor<8x32xbf16>
+  nano.return
+}
+
+// -----
+
+nano.program @f(%x: tensor<8x16xbf16>, %w: tensor<3x32x16xf32>, %e: tensor<3xi32>) {
+  // expected-error @below {{operand types differ: 'bf16' and 'f32'}}
+  %y = nano.grouped_matmul %x, %w, %e {transpose} : (tensor<8x16xbf16>, tensor<3x32x16xf32>, tensor<3xi32>) -> tensor<8x32xbf16>
+  nano.return
+}
+
+// -----
+
+nano.program @f(%x: tensor<8x16xbf16>, %w: tensor<0x32x16xbf16>, %e: tensor<0xi32>) {
+  // expected-error @below {{has no group}}
+  %y = nano.grouped_matmul %x, %w, %e {transpose} : (tensor<8x16xbf16>, tensor<0x32x16xbf16>, tensor<0xi32>) -> tensor<8x32xbf16>
+  nano.return
+}
+
+// -----
+
+nano.program @f(%x: tensor<8x16xbf16>, %w: tensor<3x32x16xbf16>, %e: tensor<3xi32>) {
+  // expected-error @below {{has 8 rows and 9}}
+  %y = nano.grouped_matmul %x, %w, %e {transpose} : (tensor<8x16xbf16>, tensor<3x32x16xbf16>, tensor<3xi32>) -> tensor<9x32xbf16>
+  nano.return
+}
+
+// -----
+
+nano.program @f(%x: tensor<8x16xbf16>, %w: tensor<3x32x16xbf16>, %e: tensor<3xi32>) {
+  // expected-error @below {{shape of the matrices and that of the rows and groups differ: [3, 32, 16] and [3, 16, 32]}}
+  %y = nano.grouped_matmul %x, %w, %e : (tensor<8x16xbf16>, tensor<3x32x16xbf16>, tensor<3xi32>) -> tensor<8x32xbf16>
+  nano.return
+}
+
+// -----
+
+nano.program @f(%x: tensor<8x16xbf16>, %b: tensor<8x32xf32>, %e: tensor<3xi32>) {
+  // expected-error @below {{operand types differ: 'bf16' and 'f32'}}
+  %w = nano.grouped_outer %x, %b, %e : (tensor<8x16xbf16>, tensor<8x32xf32>, tensor<3xi32>) -> tensor<3x16x32xf32>
+  nano.return
+}
+
+// -----
+
+nano.program @f(%x: tensor<8x16xbf16>, %b: tensor<7x32xbf16>, %e: tensor<3xi32>) {
+  // expected-error @below {{has 8 rows and 7}}
+  %w = nano.grouped_outer %x, %b, %e : (tensor<8x16xbf16>, tensor<7x32xbf16>, tensor<3xi32>) -> tensor<3x16x32xf32>
+  nano.return
+}
+
+// -----
+
+nano.program @f(%x: tensor<8x16xbf16>, %b: tensor<8x32xbf16>, %e: tensor<3xi32>) {
+  // expected-error @below {{shape of the matrices and that of the rows and groups differ: [2, 16, 32] and [3, 16, 32]}}
+  %w = nano.grouped_outer %x, %b, %e : (tensor<8x16xbf16>, tensor<8x32xbf16>, tensor<3xi32>) -> tensor<2x16x32xf32>
+  nano.return
+}

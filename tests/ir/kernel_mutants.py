@@ -109,7 +109,7 @@ class Template(collections.namedtuple("Template", "text reads writes reach adds 
 
 
 SUMS = ("dq_sums", "dk_sums", "dv_sums")
-SIZES = ("size", "tokens", "rows", "sorted_rows", "columns", "inner", "kept", "blocks", "matrices", "p", "q_size", "heads", "key_heads",
+SIZES = ("size", "tokens", "rows", "sorted_rows", "columns", "inner", "kept", "blocks", "matrices", "groups", "p", "q_size", "heads", "key_heads",
          "head_size", "value_size", "multiprocessors", "width", "sequences", "length", "channels", "vector")  # fmt: skip
 TEMPLATES = {
     "scan": Template(
@@ -188,6 +188,24 @@ TEMPLATES = {
     "band_product": Template(
         band_text, ("first", "second"), ("y",),
         lambda f: {name: f["tokens"] * f["heads"] * f["width" if name == "first" else "size"] for name in ("first", "second", "y")},
+    ),
+    "grouped_matmul": Template(
+        lambda f: f"rows = {f['rows']}, groups = {f['groups']}, columns = {f['columns']}, inner = {f['inner']}, transpose = true, "
+        f"x = {f['x']}, w = {f['w']}, ends = {f['ends']}, y = [{f['y']}]",
+        ("x", "w", "ends"), ("y",),
+        lambda f: {
+            "x": f["rows"] * f["inner"], "w": f["groups"] * f["columns"] * f["inner"], "ends": f["groups"],
+            "y": f["rows"] * f["columns"],
+        },
+    ),
+    "grouped_outer": Template(
+        lambda f: f"rows = {f['rows']}, groups = {f['groups']}, columns = {f['columns']}, inner = {f['inner']}, "
+        f"a = {f['a']}, b = {f['b']}, ends = {f['ends']}, w = [{f['w']}]",
+        ("a", "b", "ends"), ("w",),
+        lambda f: {
+            "a": f["rows"] * f["inner"], "b": f["rows"] * f["columns"], "ends": f["groups"],
+            "w": f["groups"] * f["inner"] * f["columns"],
+        },
     ),
     "symmetric": Template(
         lambda f: f"matrices = {f['matrices']}, size = {f['size']}, inner = {f['inner']}, blocks = {f['blocks']}, transpose = false, "

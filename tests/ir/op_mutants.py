@@ -200,6 +200,25 @@ def scatter_add(op):
     )
 
 
+def grouped(x, w, transpose, y, ends):
+    n, k = x.shape
+    g, rows, columns = w.shape
+    return all_of(
+        ends == Type((g,), I32), g > 0, (columns if transpose else rows) == k,
+        y.shape == (n, rows if transpose else columns),
+    )
+
+
+def grouped_matmul(op):
+    (x, w, ends), (y,) = op.operands, op.results
+    return x.element == w.element and grouped(x, w, "transpose" in op.attributes, y, ends)
+
+
+def grouped_outer(op):
+    (a, b, ends), (w,) = op.operands, op.results
+    return a.element == b.element and grouped(a, w, False, b, ends)
+
+
 def heads(op):
     q, k, v, first, last = op.operands[:5]
     tokens, count_of, size = q.shape
@@ -300,6 +319,7 @@ MEANINGS = {
     "matmul": matmul,
     "scaled_matmul": scaled_matmul, "quantize": scaled, "dequantize": scaled, "gather": gather,
     "scatter_add": scatter_add, "attention": attention, "attention_grad": attention_grad,
+    "grouped_matmul": grouped_matmul, "grouped_outer": grouped_outer,
     "cross_entropy": cross_entropy, "exp_matmul": exp_matmul, "recurrence": recurrence, "band_scores": band_scores,
     "band_product": band_product, "reduce_scatter": scatter, "shard": scatter, "all_gather": all_gather,
     "all_reduce": all_reduce,
@@ -426,6 +446,13 @@ def make(name, r):
     if name == "scatter_add":
         v, t, d = n(), n(), n()
         return Op(name, [tensor(e, t, d), tensor(I32, t)], [tensor(F32, v, d)])
+    if name in ("grouped_matmul", "grouped_outer"):
+        g, t, k, m = n(), n(), n(), n()
+        x, y, ends = tensor(e, t, k), tensor(e, t, m), tensor(I32, g)
+        if name == "grouped_outer":
+            return Op(name, [x, y, ends], [tensor(real(), g, k, m)])
+        flags = {"transpose": True} if r.random() < 0.5 else {}
+        return Op(name, [x, tensor(e, g, *((m, k) if flags else (k, m))), ends], [y], **flags)
     if name in ("attention", "attention_grad"):
         t, kept, group, size = n(), r.choice([1, 2]), r.choice([1, 2, 3]), n()
         q, k = tensor(e, t, kept * group, size), tensor(e, t, kept, size)

@@ -158,3 +158,13 @@ kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.sp
 
 // expected-error @below {{a scatter to 9 rows, of which 8 are sorted}}
 kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.scatter_sum<tokens = 8, rows = 9, sorted_rows = 8, columns = 4, vector_rows = false, x = 0, sorted = 1, y = [2]>}
+
+// -----
+
+// expected-error @below {{a grouped product with a size of 0: must be at least 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.grouped_matmul<rows = 256, groups = 0, columns = 128, inner = 64, transpose = true, x = 0, w = 1, ends = 2, y = [3]>}
+
+// -----
+
+// expected-error @below {{sums of outer products with a size of 0: must be at least 1}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.grouped_outer<rows = 256, groups = 4, columns = 0, inner = 64, a = 0, b = 1, ends = 2, w = [3]>}

@@ -56,3 +56,9 @@ kernel.func @k12(memref<0xi8>, index, index) attributes {instantiates = #kernel.
 // CHECK:      kernel.func @k13(memref<0xi8>, index, index)
 // CHECK-SAME: {instantiates = #kernel.band_product<tokens = 8, heads = 2, size = 64, width = 8, multiprocessors = 132, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
 kernel.func @k13(memref<0xi8>, index, index) attributes {instantiates = #kernel.band_product<tokens = 8, heads = 2, size = 64, width = 8, multiprocessors = 132, transpose = false, on_matrices = false, first = 0, second = 1, y = [2]>}
+// CHECK:      kernel.func @k14(memref<0xi8>, index, index)
+// CHECK-SAME: {instantiates = #kernel.grouped_matmul<rows = 256, groups = 4, columns = 128, inner = 64, transpose = true, blocks = 8, x = 0, w = 1, ends = 2, y = [3]>}
+kernel.func @k14(memref<0xi8>, index, index) attributes {instantiates = #kernel.grouped_matmul<rows = 256, groups = 4, columns = 128, inner = 64, transpose = true, blocks = 8, x = 0, w = 1, ends = 2, y = [3]>}
+// CHECK:      kernel.func @k15(memref<0xi8>, index, index)
+// CHECK-SAME: {instantiates = #kernel.grouped_outer<rows = 256, groups = 4, columns = 128, inner = 64, a = 0, b = 1, ends = 2, w = [3, 4]>}
+kernel.func @k15(memref<0xi8>, index, index) attributes {instantiates = #kernel.grouped_outer<rows = 256, groups = 4, columns = 128, inner = 64, a = 0, b = 1, ends = 2, w = [3, 4]>}

@@ -714,3 +714,41 @@ step.program @pair {
     nano.yield %r, %q : tensor<4096x256xbf16>, tensor<4096x256xbf16>
   }
 }
+
+// -----
+
+// Products of groups on tensor cores; and by multiply-adds where types are wide.
+// CHECK-LABEL: // grouped_matmul
+// CHECK:         using Element = nano::bf16;
+// CHECK-NEXT:    using Result = nano::bf16;
+// CHECK-NEXT:    static constexpr int rows = 512, groups = 4, columns = 96, inner = 64;
+// CHECK-NEXT:    static constexpr bool transpose = true;
+// CHECK-NEXT:    static constexpr int blocks = 14;
+// CHECK:         x.x = {x, 64, 1};
+// CHECK-NEXT:    x.w = {w, 6144, 64, 1};
+// CHECK-NEXT:    x.ends = {ends, 1};
+// CHECK-NEXT:    x.y[0] = {y, 96, 1};
+// CHECK-NEXT:    nano::groupedMatmul(int(work.begin), maps.map, x);
+// CHECK-LABEL: // grouped_outer
+// CHECK:         static constexpr int rows = 512, groups = 4, columns = 96, inner = 64;
+// CHECK-NEXT:    static constexpr int blocks = 0;
+// CHECK:         nano::plainGroupedOuter(work.begin, x);
+step.program @groups {
+  %x = step.buffer "x" : memref<512x64xbf16>
+  %w = step.buffer "w" : memref<4x96x64xbf16>
+  %ends = step.buffer "ends" : memref<4xi32>
+  %y = step.buffer "y" : memref<512x96xbf16>
+  %a = step.buffer "a" : memref<512x64xf32>
+  %b = step.buffer "b" : memref<512x96xf32>
+  %d = step.buffer "d" : memref<4x64x96xf32>
+  step.task ins(%x, %w, %ends) outs(%y) : (memref<512x64xbf16>, memref<4x96x64xbf16>, memref<4xi32>) -> memref<512x96xbf16> {
+  ^bb0(%0: tensor<512x64xbf16>, %1: tensor<4x96x64xbf16>, %2: tensor<4xi32>):
+    %3 = nano.grouped_matmul %0, %1, %2 {transpose} : (tensor<512x64xbf16>, tensor<4x96x64xbf16>, tensor<4xi32>) -> tensor<512x96xbf16>
+    nano.yield %3 : tensor<512x96xbf16>
+  }
+  step.task ins(%a, %b, %ends) outs(%d) : (memref<512x64xf32>, memref<512x96xf32>, memref<4xi32>) -> memref<4x64x96xf32> {
+  ^bb0(%0: tensor<512x64xf32>, %1: tensor<512x96xf32>, %2: tensor<4xi32>):
+    %3 = nano.grouped_outer %0, %1, %2 : (tensor<512x64xf32>, tensor<512x96xf32>, tensor<4xi32>) -> tensor<4x64x96xf32>
+    nano.yield %3 : tensor<4x64x96xf32>
+  }
+}

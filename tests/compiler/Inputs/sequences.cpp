@@ -13,6 +13,7 @@ NANO_MODEL {
   const Tensor embed = param("embed", {V, D}, f32, normal(0, 1), group);
   const Tensor decay = param("decay", {V, D}, f32, normal(0, 1), group);
   const Tensor scale = param("scale", {H, 1}, f32, constant(0.1), group);
+  const Tensor matrices = param("matrices", {4, D, D}, f32, normal(0, 0.03), group);
   auto loss = [&](Tensor tokens, Tensor targets) {
     const Tensor t = iota({T});
     Tensor x = cast(embed[tokens], dtype);
@@ -40,6 +41,7 @@ NANO_MODEL {
     const Tensor nearest = sum(sparsemax(along) * along, -1);
     x = norm(concat({sorted + reshape(most + nearest, {1, 96}), slice(x, 1, 96, D - 96)}, 1));
     x = norm(x + sparsemax(x));
+    x = norm(x + groupedLinear(x, matrices, (iota({4}) + 1) * (T / 5))); // and rows of no group
     const Tensor logits = cast(linear(x, embed), f32);
     return crossEntropy(logits, targets);
   };

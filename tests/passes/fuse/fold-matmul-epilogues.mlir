@@ -158,3 +158,28 @@ nano.program @narrowed(%a: tensor<8x32xf32>, %b: tensor<32x16xf32>, %c: tensor<8
   %p = nano.matmul %a, %b add %c {alpha = 2.0 : f64, beta = 3.0 : f64} : (tensor<8x32xf32>, tensor<32x16xf32>, tensor<8x16xbf16>) -> tensor<8x16xbf16>
   nano.return %p : tensor<8x16xbf16>
 }
+
+// Sums of outer products whose parts are read by casts alone have the casts' type; others stay.
+// CHECK-LABEL: nano.program @parts
+// CHECK-NEXT:  %[[W:.*]] = nano.grouped_outer %arg0, %arg1, %arg2 : (tensor<32x8xbf16>, tensor<32x16xbf16>, tensor<2xi32>) -> tensor<2x8x16xf32>
+// CHECK-NEXT:  %[[A:.*]] = nano.slice %[[W]] dim 0 at 0 : tensor<2x8x16xf32> -> tensor<1x8x16xf32>
+// CHECK-NEXT:  %[[R:.*]] = nano.reshape %[[A]] : tensor<1x8x16xf32> -> tensor<8x16xf32>
+// CHECK-NEXT:  %[[B:.*]] = nano.slice %[[W]] dim 0 at 1 : tensor<2x8x16xf32> -> tensor<1x8x16xf32>
+// CHECK-NEXT:  nano.return %[[R]], %[[B]]
+nano.program @parts(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>, %e: tensor<2xi32>) -> (tensor<8x16xf32>, tensor<1x8x16xf32>) {
+  %w = nano.grouped_outer %a, %b, %e : (tensor<32x8xbf16>, tensor<32x16xbf16>, tensor<2xi32>) -> tensor<2x8x16xbf16>
+  %0 = nano.slice %w dim 0 at 0 : tensor<2x8x16xbf16> -> tensor<1x8x16xbf16>
+  %1 = nano.reshape %0 : tensor<1x8x16xbf16> -> tensor<8x16xbf16>
+  %2 = nano.cast %1 : tensor<8x16xbf16> -> tensor<8x16xf32>
+  %3 = nano.slice %w dim 0 at 1 : tensor<2x8x16xbf16> -> tensor<1x8x16xbf16>
+  %4 = nano.cast %3 : tensor<1x8x16xbf16> -> tensor<1x8x16xf32>
+  nano.return %2, %4 : tensor<8x16xf32>, tensor<1x8x16xf32>
+}
+// CHECK-LABEL: nano.program @read_as_it_is
+// CHECK-NEXT:  nano.grouped_outer %arg0, %arg1, %arg2 : {{.*}} -> tensor<2x8x16xbf16>
+nano.program @read_as_it_is(%a: tensor<32x8xbf16>, %b: tensor<32x16xbf16>, %e: tensor<2xi32>) -> (tensor<2x8x16xf32>, tensor<1x8x16xbf16>) {
+  %w = nano.grouped_outer %a, %b, %e : (tensor<32x8xbf16>, tensor<32x16xbf16>, tensor<2xi32>) -> tensor<2x8x16xbf16>
+  %0 = nano.slice %w dim 0 at 0 : tensor<2x8x16xbf16> -> tensor<1x8x16xbf16>
+  %1 = nano.cast %w : tensor<2x8x16xbf16> -> tensor<2x8x16xf32>
+  nano.return %1, %0 : tensor<2x8x16xf32>, tensor<1x8x16xbf16>
+}
