@@ -12,10 +12,9 @@ using namespace mlir;
 using namespace nano::graph;
 
 namespace nano::memory {
-namespace {
 
-/// True when no element at one place is one at the other. Offsets are numbers whose digits count
-/// steps of each stride, the longest first; where a digit may carry, nothing is known.
+/// Offsets are numbers whose digits count steps of each stride, the longest first; where a digit
+/// may carry, nothing is known.
 bool areApart(Place a, ArrayRef<int64_t> shapeA, Place b, ArrayRef<int64_t> shapeB) {
   if (a.root != b.root)
     return true;
@@ -49,6 +48,8 @@ bool areApart(Place a, ArrayRef<int64_t> shapeA, Place b, ArrayRef<int64_t> shap
   return distance > 0;
 }
 
+namespace {
+
 /// The tensor that a slice or reshape, or several, show a part of.
 Value shownBy(Value value) {
   while (Operation *op = value.getDefiningOp()) {
@@ -70,15 +71,6 @@ std::optional<Place> shownPlace(Value value, Value tensor, const Place &source) 
 }
 
 } // namespace
-
-/// Elements that are written, at the earliest, where `value` is made, or copied there if it is
-/// null.
-struct Placement::Written {
-  OpResult value;
-  Place place;
-  SmallVector<int64_t> shape;
-  int64_t at;
-};
 
 bool Placement::addWritten(Value part, const Place &place, Value source, int64_t copied,
                            SmallVectorImpl<Written> &written) const {

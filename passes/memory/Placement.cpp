@@ -179,6 +179,8 @@ void Placement::assign(Value value, const Place &place) {
   Operation *def = value.getDefiningOp();
   root.lastUse = std::max({root.lastUse, lastUse.lookup(value), def ? position.lookup(def) : -1});
   places[value] = place;
+  if (def && (!isViewOp(def) || root.madeFor == value))
+    made[place.root].push_back(value);
 }
 
 /// Positions, and which ops lead to a store or a result.
@@ -484,6 +486,8 @@ void Placement::placeRest() {
         continue;
       }
       Place place = dyingOperand(result);
+      if (!place)
+        place = partOfOperand(result);
       assign(result, place ? place : newRoot(result));
     }
   }

@@ -34,6 +34,8 @@ struct Place {
   }
 };
 
+/// True when no element at one place is known to be one at the other.
+bool areApart(Place a, llvm::ArrayRef<int64_t> shapeA, Place b, llvm::ArrayRef<int64_t> shapeB);
 /// Gives dimensions of size 1 the stride that they would have in a dense layout of what lies inside
 /// them.
 void normalise(llvm::ArrayRef<int64_t> shape, llvm::SmallVectorImpl<int64_t> &strides);
@@ -93,7 +95,9 @@ llvm::SmallVector<Place> partPlaces(graph::ConcatOp concat, const Place &whole);
 ///   3. From the first op to the last: what has no place yet overwrites an operand that dies there
 ///   (`InPlace`, a product's addend), or gets
 ///      a new buffer, laid out for the product that reads it as its scales. Reshapes and slices of
-///      it are views; a reshape that no strides can express is a copy.
+///      it are views; a reshape that no strides can express is a copy. What attention reads
+///      overwrites the part of a larger tensor that it is made of, as queries and keys that are
+///      turned do beside the values, where that tensor is held about as long in any case.
 class Placement {
 public:
   /// `inputs` and `outputs` name the step.input of each argument and result.
@@ -142,13 +146,20 @@ private:
   /// The rows of a tensor that the maker of a concat's first rows reads, where the concat may take
   /// that tensor's place rows by rows: both are alike, and none of it is read afterwards.
   mlir::Value overwrittenPart(graph::ConcatOp concat) const;
-  struct Written;
+  /// Elements that are written, at the earliest, where `value` is made, or copied there if it is
+  /// null.
+  struct Written {
+    mlir::OpResult value;
+    Place place;
+    llvm::SmallVector<int64_t> shape;
+    int64_t at;
+  };
   /// Adds where and when a part of a concat at `place`, which else is copied at `copied`, is
   /// written; false where it shows other elements of `source`.
   bool addWritten(mlir::Value part, const Place &place, mlir::Value source, int64_t copied,
                   llvm::SmallVectorImpl<Written> &written) const;
   /// True when nobody reads elements of `value`, which lies at `place`, that are written before,
-  /// but as parts of the concat.
+  /// but as parts of the concat, where there is one.
   bool isOverwrittenLate(mlir::Value value, const Place &place, graph::ConcatOp concat,
                          llvm::ArrayRef<Written> written) const;
   /// True when no earlier value of the state at `place` is read after `value` is written there.
@@ -157,6 +168,12 @@ private:
   bool mayOverwriteOperands(mlir::OpResult value, const Place &place);
   /// The place of an operand that dies at `value`'s op and that it may overwrite.
   Place dyingOperand(mlir::OpResult value);
+  /// The place of an operand, a part of a tensor that is held in any case for about as long as
+  /// `value`, which nothing reads there once `value`'s kernel writes over it.
+  Place partOfOperand(mlir::OpResult value);
+  /// True when nothing that lies in the root of `place` is read or written there from `value`'s op
+  /// on, but by that op as it writes `value` there.
+  bool isFreeAt(mlir::OpResult value, const Place &place) const;
   Place newRoot(mlir::Value value);
   Place newRoot(mlir::Value scale, const ScaleLayout &layout);
   void assign(mlir::Value value, const Place &place);
@@ -169,6 +186,7 @@ private:
   llvm::DenseMap<mlir::Value, int64_t>
       lastRead; ///< by any op that is no view, of the value or a view of it
   std::vector<Root> allRoots;
+  llvm::DenseMap<int, llvm::SmallVector<mlir::Value>> made; ///< what lies in a root, without views
   llvm::DenseMap<mlir::Attribute, int> rootOfSymbol;
   llvm::DenseMap<mlir::Value, Place> places;
   llvm::DenseMap<mlir::Value, Window> windows; ///< of what lies in a state
