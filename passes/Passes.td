@@ -102,8 +102,21 @@ def Recompute : Pass<"nano-recompute", "::mlir::ModuleOp"> {
     A forward value that the backward pass uses is kept in memory until then, or made again from values that are kept. It is made again when it comes from cheap ops
     (element-wise ops, broadcasts, reshapes, slices, rotations, reductions within a row, gathers from a state) and what must be kept instead has fewer bytes.
     It is kept all the same when more than `max-sites` stretches of the backward pass would each recompute it, or that takes more than `max-ops` ops; a stretch lies between two ops that are
-    kernels of their own. So is what two reductions within a row come to of which one waits for the other, as a mean square about a mean, when they have at most a 64th of the bytes of what they reduce and none are to be saved. Of a transformer's layer remain the residual stream, the product that gives q, k and v, the attention's result with its statistics, and the
+    kernels of their own. So is what two reductions within a row come to of which one waits for the other, as a mean square about a mean, when they have at most a 64th of the bytes of what they reduce and none are to be saved. Of a transformer's layer remain the residual stream, queries, keys and values, the attention's result with its statistics, and the
     product before the activation, or the activation itself where that is relu².
+
+    Queries and keys that are rows of a product, normalised, turned by half of a row, or both, are kept as attention reads them; the backward pass takes the rows from them:
+
+    ```mlir
+    %q = … // rotation(%x ∘ 1/√a)                            %q = …
+    nano.attention %q, …                                     nano.attention %q, …
+                                                      ⇒
+    nano.attention_grad %q, …                                nano.attention_grad %q, …
+    … = nano.mul %g, %x                                      %y = … // √a ∘ rotation backwards(%q)
+                                                             … = nano.mul %g, %y
+    ```
+
+    so that it need not make %q of %x again. That changes a gradient by what %q is rounded, as much as %x is.
 
     With `save-bytes`, and where the model marks ops with `nano.recompute`, products, attention and what else is kept are made again as well: once, before their first use in the backward pass.
     `save-bytes` are what a step must hold less at the place where most is held; those values go that free most bytes there for a second, by the rates of `machine`.

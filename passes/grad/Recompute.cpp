@@ -22,18 +22,20 @@
 // 5. What the first product of the backward pass reads has just been made: it is kept.
 // 6. Of max(h, 0) and its square, both of which the backward pass reads, the square is kept where
 //    that saves reading h (keepSquares, which says when and why it is exact).
+// 7. Of rows of a product that are normalised or turned and of what attention reads of them, both
+//    of which the backward pass would read, the latter is kept (keepHeads, likewise).
 //
-// So of a transformer's layer remain the residual stream, the product that gives q, k and v, the
+// So of a transformer's layer remain the residual stream, queries, keys and values, the
 // attention's result with its statistics, and the product before the activation, or the activation
-// itself where that is relu²; norms, rotations and other activations are recomputed.
+// itself where that is relu²; norms, other rotations and activations are recomputed.
 //
-// 7. What still is kept and can be made again by products or attention is let go where the model
+// 8. What still is kept and can be made again by products or attention is let go where the model
 //    marks the ops that make it (`nano.recompute`; what leaves such a region is kept), and where
 //    `save-bytes` says that too much is held: by most bytes for a predicted second (KeepLess). It
 //    is made once, before its first use in the backward pass, and lives until the last one; so is
 //    what its products read, where products of the backward pass read it too.
 //
-// 8. What a product of the forward pass reads is in memory there. Where a product of the backward
+// 9. What a product of the forward pass reads is in memory there. Where a product of the backward
 //    pass reads it too, `spend-bytes` of such values are kept, which else would be written twice.
 //
 // A stretch of the backward pass is what lies between two ops that are kernels of their own
@@ -58,6 +60,7 @@
 #include "passes/Passes.h"
 #include "passes/grad/CheapOps.h"
 #include "passes/grad/KeepLess.h"
+#include "passes/grad/KeptHeads.h"
 #include "passes/grad/Squares.h"
 
 #include "llvm/Support/DebugLog.h"
@@ -125,6 +128,7 @@ public:
 private:
   void findForward();
   LogicalResult takeRoots();
+  void takeRows();
   void findNeeded();
   void pinOperands();
   void weigh(const DenseSet<Operation *> &inTurn);
@@ -157,8 +161,8 @@ private:
   /// and attention among them, and what it has made so far of these results.
   DenseSet<Operation *> again;
   DenseMap<Value, Value> made;
-  /// Roots of kept squares, for the backward pass alone.
-  SmallVector<SqrtOp> roots;
+  /// What kept squares and heads are made of, for the backward pass alone.
+  SmallVector<Operation *> taken;
   /// Bytes to keep in addition, and ops to run, for the backward pass to have a value.
   struct Cost {
     int64_t bytes = 0, ops = 0;
@@ -210,12 +214,24 @@ LogicalResult Recomputation::takeRoots() {
   FailureOr<SmallVector<SqrtOp>> found = keepSquares(function, {isForward, isCheap, isThere});
   if (failed(found))
     return failure();
-  roots = std::move(*found);
-  for (SqrtOp root : roots) {
+  for (SqrtOp root : *found) {
+    taken.push_back(root);
     forward.insert(root);
     pinned.insert(root.getX());
   }
   return success();
+}
+
+/// Takes the rows that heads were made of from what attention reads, which is kept.
+void Recomputation::takeRows() {
+  if (maxOps < 1)
+    return;
+  auto isForward = [&](Operation *op) { return forward.contains(op); };
+  auto isThere = [&](Value value) { return there.contains(value); };
+  const KeptHeads heads = keepHeads(function, {isForward, isCheap, isThere});
+  llvm::append_range(taken, heads.ops);
+  forward.insert_range(heads.ops);
+  pinned.insert_range(heads.kept);
 }
 
 /// Pins cheap values that products of both passes read, as many as `spend-bytes` allow.
@@ -469,10 +485,10 @@ void Recomputation::recompute() {
     if (endsStretch(&op))
       copies.clear();
   }
-  for (SqrtOp root : roots)
-    if (root->use_empty()) {
-      forward.erase(root);
-      root.erase();
+  for (Operation *op : llvm::reverse(taken))
+    if (op->use_empty()) {
+      forward.erase(op);
+      op->erase();
     }
 }
 
@@ -532,6 +548,7 @@ LogicalResult Recomputation::run(int64_t saveBytes, int64_t next, const machine:
   findForward();
   if (failed(takeRoots()))
     return failure();
+  takeRows();
   findNeeded();
   const DenseSet<Operation *> inTurn =
       saveBytes == 0 ? reductionsInTurn(block) : DenseSet<Operation *>();
