@@ -191,6 +191,30 @@ ModelText::Value RandomPieces::firstOfDocument() {
 
 int64_t RandomPieces::headSize() { return chance(10) ? 16 * pick(3, 16) : 4 * pick(1, 8); }
 
+ModelText::Value RandomPieces::rotary(Value x) {
+  const int64_t size = x.shape.back(), half = size / 2;
+  const Shape columns = {size}, table = {T, size};
+  Value column = op(columns, "i32", "nano.iota 0 : "),
+        middle = constant(double(half), columns, "i32");
+  auto choose = [&](const Value &at, const Value &bound, const Value &below, const Value &above) {
+    return op(below.shape, below.element,
+              "nano.select lt, " + at.name + ", " + bound.name + ", " + below.name + ", " +
+                  above.name + " : " + typeOf(at.shape, at.element) + ", ");
+  };
+  Value place = choose(column, middle, column, binary("sub", column, middle));
+  Value angle = binary("mul", op(table, "f32", "nano.iota 0 : "),
+                       broadcast(unary("exp", times(cast(place, "f32"), -0.7)), table, {1}));
+  Value sine = unary("sin", angle),
+        sines = choose(broadcast(column, table, {1}), broadcast(middle, table, {1}), sine,
+                       chance(70) ? unary("neg", sine) : sine); // else it is no rotation
+  Value turned =
+      op(x.shape, x.element, "nano.rotate " + x.name + " by " + std::to_string(half) + " : ");
+  auto product = [&](Value of, const Value &by) {
+    return binary("mul", cast(of, "f32"), broadcast(by, x.shape, {0, 2}));
+  };
+  return cast(binary("add", product(x, unary("cos", angle)), product(turned, sines)), x.element);
+}
+
 ModelText::Value RandomPieces::attention(Value x) {
   const int64_t keyHeads = pick(1, 3), heads = keyHeads * (chance(30) ? 2 : 1), size = headSize(),
                 valueSize = chance(35) ? headSize() : size,
@@ -200,8 +224,15 @@ ModelText::Value RandomPieces::attention(Value x) {
   Value v = valueSize == size
                 ? slice(all, 1, heads + keyHeads, keyHeads)
                 : reshape(linear(x, keyHeads * valueSize, x.element), {T, keyHeads, valueSize});
-  if (chance(50))
-    q = norm(q, false), k = norm(k, false);
+  const bool isNormed = chance(50), isTurned = chance(40), isTurnedFirst = chance(30);
+  for (Value *heads : {&q, &k}) {
+    if (isTurned && isTurnedFirst)
+      *heads = rotary(*heads);
+    if (isNormed)
+      *heads = norm(*heads, false);
+    if (isTurned && !isTurnedFirst)
+      *heads = rotary(*heads);
+  }
   Value first = firstKeys();
   Value last = position;
   if (chance(15))

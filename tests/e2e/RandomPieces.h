@@ -47,6 +47,7 @@ protected:
   Value apart(Value x, int64_t dim);
   /// First keys of queries: none masked, a window, the document, or both.
   Value firstKeys();
+  Value rotary(Value x); ///< rows of heads, of which each half turns the other
   Value attention(Value x);
   /// Rows in groups, wherever these end, through a layer of each group's own.
   Value groups(Value x);
