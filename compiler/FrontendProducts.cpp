@@ -137,7 +137,8 @@ Tensor arranged(const Tensor &x, ArrayRef<int64_t> sizes, ArrayRef<int64_t> keys
 }
 
 /// a·b where leading dimensions are missing or 1 on one side. Nothing is repeated: what a alone has
-/// joins its rows, what b alone has its columns, and one product has them all.
+/// joins its rows, what b alone has its columns, and one product has them all. Of a b that is a
+/// transpose these columns are rows of what it turns, beside which they lie already.
 Tensor unevenProduct(const At &a, const Tensor &b) {
   Recorder &recorder = Recorder::current();
   const RankedTensorType x = recorder.typeOf(a.tensor, a.at, "matmul"),
@@ -168,8 +169,19 @@ Tensor unevenProduct(const At &a, const Tensor &b) {
     columns *= right[d];
   const Tensor wide = arranged(a.tensor, left, with(both, {ofA, {lead, lead + 1}}),
                                with(sizes, {{rows, left[lead + 1]}}), a.at);
-  const Tensor tall = arranged(b, right, with(both, {{lead}, ofB, {lead + 1}}),
-                               with(sizes, {{right[lead], columns}}), a.at);
+  Tensor tall;
+  if (auto turned = recorder.value(b, a.at, "matmul").getDefiningOp<graph::TransposeOp>();
+      turned && !ofB.empty()) {
+    SmallVector<int64_t> sizesOfRows(right);
+    std::swap(sizesOfRows[lead], sizesOfRows[lead + 1]);
+    const Tensor rowsOfB =
+        arranged(recorder.handle(turned.getX()), sizesOfRows, with(both, {ofB, {lead, lead + 1}}),
+                 with(sizes, {{columns, right[lead]}}), a.at);
+    tall = transpose(At(rowsOfB, a.at));
+  } else {
+    tall = arranged(b, right, with(both, {{lead}, ofB, {lead + 1}}),
+                    with(sizes, {{right[lead], columns}}), a.at);
+  }
   const Tensor product = matmul(At(wide, a.at), tall);
   // Back into their places.
   SmallVector<int64_t> result, keys = with(both, {ofA, {lead}, ofB, {lead + 1}}), order(lead + 2);
