@@ -68,19 +68,41 @@ bool isAnother(const plan::Plan &plan, uint32_t buffer, const plan::Command &com
   return !ownName(plan, changed).empty() && lineOf(plan, command) != changed.location;
 }
 
-/// The commands, with the buffers of the programs' own that begin with each.
+bool shareBytes(const plan::Buffer &a, const plan::Buffer &b) {
+  return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+/// The commands, with the buffers of the programs' own that begin with each. One that is made in
+/// parts may begin while the bytes of parts to come still hold what others read: it has no clear
+/// beginning.
 std::vector<Visit> plainVisits(const plan::Plan &plan,
                                const std::vector<const plan::Program *> &programs) {
   std::vector<Visit> visits;
   for (const plan::Program *program : programs) {
+    std::vector<Touched> touches;
+    std::map<uint32_t, size_t> lastReads;
+    for (const plan::Command &command : program->commands) {
+      touches.push_back(touchedBy(command));
+      for (uint32_t buffer : touches.back().read)
+        lastReads[buffer] = touches.size() - 1;
+    }
     std::set<uint32_t> seen;
     for (size_t i = 0; i < program->commands.size(); ++i) {
       Visit visit{program, i, {}, {}};
-      const Touched touched = touchedBy(program->commands[i]);
+      const Touched &touched = touches[i];
       seen.insert(touched.read.begin(), touched.read.end());
+      const auto isHeld = [&](uint32_t buffer) {
+        return std::any_of(seen.begin(), seen.end(), [&](uint32_t other) {
+          const auto last = lastReads.find(other);
+          return other != buffer && last != lastReads.end() && last->second >= i &&
+                 shareBytes(plan.buffers[buffer], plan.buffers[other]);
+        });
+      };
       for (uint32_t buffer : touched.written)
-        if (seen.insert(buffer).second && !ownName(plan, plan.buffers[buffer]).empty())
+        if (!seen.contains(buffer) && !ownName(plan, plan.buffers[buffer]).empty() &&
+            !isHeld(buffer))
           visit.clears.push_back(buffer);
+      seen.insert(touched.written.begin(), touched.written.end());
       visits.push_back(std::move(visit));
     }
   }

@@ -22,7 +22,8 @@ struct Capture {
 struct Visit {
   const plan::Program *program = nullptr;
   size_t command = 0;
-  std::vector<uint32_t> clears; ///< buffers that begin with it: what lay in their bytes is others'
+  /// Buffers that begin with it, where what lay in their bytes is read by nobody behind it.
+  std::vector<uint32_t> clears;
   std::vector<Capture> captures;
   const plan::Command &operator*() const { return program->commands[command]; }
 };

@@ -161,6 +161,19 @@ TEST_F(VisitsTest, WhatBeginsIsCleared) {
   EXPECT_TRUE(visits[1].clears.empty());                 // y is read: it is somebody's
 }
 
+TEST_F(VisitsTest, WhatOthersHoldIsNotCleared) {
+  const uint32_t w = buffer("main/cast", 7), x = buffer("main/concat", 6);
+  launch(7, {out(w)});
+  launch(6, {in(w), out(x)}); // a part of x, which leaves w's bytes alone
+  launch(8, {in(w)});
+  launch(6, {out(x)});
+  const std::vector<Visit> visits = visitsOf(plan, {&plan.programs[0]});
+  EXPECT_EQ(visits[0].clears, std::vector<uint32_t>{w});
+  EXPECT_TRUE(visits[1].clears.empty());
+  plan.buffers[x].offset = 64;
+  EXPECT_EQ(visitsOf(plan, {&plan.programs[0]})[1].clears, std::vector<uint32_t>{x});
+}
+
 TEST_F(VisitsTest, EveryWriteOfThePlanItself) {
   const uint32_t x = buffer("main/matmul", 0);
   launch(6, {out(x)});
