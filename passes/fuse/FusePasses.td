@@ -137,10 +137,10 @@ def Fuse : Pass<"nano-fuse", "::mlir::ModuleOp"> {
 }
 
 def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
-  let summary = "moves matrix products into the element-wise kernels that alone read them, where that is predicted to pay";
+  let summary = "moves matrix products into the element-wise kernels that read them, where that is predicted to pay";
   let description = [{
     For GPUs of compute capability 9.0, whose device library has a product that ends in any element-wise code. A `nano.matmul` of two bf16 matrices, or a `nano.scaled_matmul` of two
-    8-bit matrices of one scale each and B transposed, into a bf16 matrix, A not transposed, without factor or addend, becomes the first op of the one `nano.fused` that reads
+    8-bit matrices of one scale each and B transposed, into a bf16 matrix, A not transposed, without factor or addend, becomes the first op of the first `nano.fused` that reads
     its result, if all else there is element-wise over the product's elements. So does a product of two 8-bit matrices into f32, A transposed or not:
 
     ```mlir
@@ -152,7 +152,7 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
     }                                                        }
     ```
 
-    The other operands are whole matrices or one number a column, of 2- or 4-byte elements, single f32 numbers and constants; results are whole. Others may read a product of 8 bits too,
+    The other operands are whole matrices or one number a column, of 2- or 4-byte elements, single f32 numbers and constants; results are whole. Others may read the product too,
     behind the kernel, which then writes it besides, unless it sums rows.
 
     A kernel that reads two products of one A and as many columns each, as a gate and what it gates, and no other whole matrix, begins with both.

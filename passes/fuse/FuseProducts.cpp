@@ -1,4 +1,4 @@
-// nano-fuse-products: moves matrix products into the element-wise kernels that alone read them,
+// nano-fuse-products: moves matrix products into the element-wise kernels that read them first,
 // where that is predicted to pay.
 //
 // The vendor library's product is faster than the device library's, whose epilogue is generated
@@ -196,13 +196,13 @@ private:
     });
   }
 
-  /// Moves one product into the kernel, the first that may be. One of 8 bits may be read by others
-  /// too: the kernel writes it besides.
+  /// Moves one product into the kernel, the first that may be. Where others read it too, the kernel
+  /// writes it besides.
   bool joinProduct(FusedOp fused) {
     for (auto [input, argument] :
          llvm::zip_equal(fused.getInputs(), fused.getBody().getArguments())) {
       const std::optional<Product> product = productOf(input.getDefiningOp());
-      if (!product || (!product->isScaled() && !input.hasOneUse()))
+      if (!product)
         continue;
       RowSumParts parts;
       const std::string obstacle = obstacleTo(*product, fused, argument, parts);

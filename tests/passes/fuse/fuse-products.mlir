@@ -125,17 +125,42 @@ nano.program @few(%x: tensor<1024x768xbf16>, %w: tensor<768x3072xbf16>) -> tenso
 
 // -----
 
-// A product that others read too is no kernel's own.
-// CHECK-LABEL: nano.program @twice
+// What others read of the product behind the kernel, as a gradient reads what GELU has read, the kernel writes besides, where that is predicted to pay.
+// CHECK-LABEL: nano.program @kept
+// CHECK-NEXT:    %[[Y:.*]]:2 = nano.fused(%arg0, %arg1)
+// CHECK:           %[[P:.*]] = nano.matmul
+// CHECK:           nano.normalcdf
+// CHECK:           nano.yield %{{.*}}, %[[P]]
+// CHECK:         nano.return %[[Y]]#0, %[[Y]]#1
+nano.program @kept(%x: tensor<16384x1536xbf16>, %w: tensor<6144x1536xbf16>) -> (tensor<16384x6144xbf16>, tensor<16384x6144xbf16>) {
+  // expected-remark @below {{computed by the kernel that reads it}}
+  %p = nano.matmul %x, %w {transpose_b} : (tensor<16384x1536xbf16>, tensor<6144x1536xbf16>) -> tensor<16384x6144xbf16>
+  %y = nano.fused(%p) : (tensor<16384x6144xbf16>) -> tensor<16384x6144xbf16> {
+  ^bb0(%a: tensor<16384x6144xbf16>):
+    %f = nano.cast %a : tensor<16384x6144xbf16> -> tensor<16384x6144xf32>
+    %n = nano.normalcdf %f : tensor<16384x6144xf32>
+    %m = nano.mul %f, %n : tensor<16384x6144xf32>
+    %r = nano.cast %m : tensor<16384x6144xf32> -> tensor<16384x6144xbf16>
+    nano.yield %r : tensor<16384x6144xbf16>
+  }
+  nano.return %y, %p : tensor<16384x6144xbf16>, tensor<16384x6144xbf16>
+}
+
+// -----
+
+// What others read before is written before: the product is no kernel's own.
+// CHECK-LABEL: nano.program @before
 // CHECK-NEXT:    nano.matmul
-// FUSED-LABEL: nano.program @twice
+// FUSED-LABEL: nano.program @before
 // FUSED-NEXT:    nano.matmul
-nano.program @twice(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>) -> (tensor<49152x768xbf16>, tensor<49152x768xbf16>) {
+nano.program @before(%x: tensor<49152x768xbf16>, %w: tensor<768x768xbf16>) -> (tensor<49152x768xbf16>, tensor<768x49152xbf16>) {
+  // expected-remark @below {{left to the library: others read it before}}
   %p = nano.matmul %x, %w : (tensor<49152x768xbf16>, tensor<768x768xbf16>) -> tensor<49152x768xbf16>
+  %t = nano.transpose %p : tensor<49152x768xbf16> -> tensor<768x49152xbf16>
   %y = nano.fused(%p) : (tensor<49152x768xbf16>) -> tensor<49152x768xbf16> {
   ^bb0(%a: tensor<49152x768xbf16>):
     %s = nano.mul %a, %a : tensor<49152x768xbf16>
     nano.yield %s : tensor<49152x768xbf16>
   }
-  nano.return %p, %y : tensor<49152x768xbf16>, tensor<49152x768xbf16>
+  nano.return %y, %t : tensor<49152x768xbf16>, tensor<768x49152xbf16>
 }
