@@ -23,12 +23,6 @@ std::vector<Item> packingItems(const Lifetimes &lifetimes) {
     item.begin = lifetime.begin;
     item.end = lifetime.end;
     item.bytes = aligned(lifetime.bytes);
-    // A plan's reader knows that indices are still there where no buffer over them is written
-    // meanwhile, whichever part of it.
-    Operation *op = graph::PlacedOpInterface(lifetime.buffer);
-    const Type type = isa<BufferOp>(op) ? Type(cast<BufferOp>(op).getType())
-                                        : Type(cast<graph::StateOp>(op).getTensorType());
-    item.isApart = cast<ShapedType>(type).getElementType().isInteger();
     std::vector<Growth> growth;
     for (const Growth &step : lifetime.growth)
       if (const int64_t bytes = aligned(step.bytes); growth.empty() || bytes > growth.back().bytes)

@@ -39,8 +39,6 @@ template <typename Takes> void forEachPart(const Item &item, Takes takes) {
 Packing place(const std::vector<Item> &items, const Order &order) {
   struct Placed {
     int64_t offset, top, begin, end;
-    int64_t whole; ///< when the item that it is part of begins
-    bool isApart;
   };
   std::vector<Placed> placed; // by offset
   placed.reserve(items.size());
@@ -54,7 +52,7 @@ Packing place(const std::vector<Item> &items, const Order &order) {
     if (item.begin > item.end)
       return;
     forEachPart(item, [&](int64_t bottom, int64_t top, int64_t begin) {
-      const Placed self{offset + bottom, offset + top, begin, item.end, item.begin, item.isApart};
+      const Placed self{offset + bottom, offset + top, begin, item.end};
       placed.insert(
           std::upper_bound(placed.begin(), placed.end(), self,
                            [](const Placed &a, const Placed &b) { return a.offset < b.offset; }),
@@ -72,8 +70,7 @@ Packing place(const std::vector<Item> &items, const Order &order) {
     taken.clear();
     forEachPart(item, [&](int64_t bottom, int64_t top, int64_t begin) {
       for (const Placed &other : placed)
-        if (other.end >= (other.isApart ? item.begin : begin) &&
-            item.end >= (item.isApart ? other.whole : other.begin))
+        if (other.end >= begin && item.end >= other.begin)
           taken.emplace_back(other.offset - top, other.top - bottom);
     });
     if (!item.growth.empty())

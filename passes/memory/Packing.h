@@ -27,8 +27,6 @@ struct Item {
   /// How it grows, from `begin` up to `bytes`, where it is not all in use from the first moment on;
   /// others may have the rest until then.
   std::vector<Growth> growth = {};
-  /// Whether all of what grows keeps away from this from its first moment on.
-  bool isApart = false;
 
   /// Bytes that are in use at a moment.
   int64_t bytesAt(int64_t moment) const;

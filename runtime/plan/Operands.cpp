@@ -1,7 +1,9 @@
 // A command's name and operands.
 #include "runtime/plan/Operands.h"
 #include "runtime/plan/Overload.h"
+#include "runtime/plan/Validator.h"
 
+#include <algorithm>
 #include <concepts>
 #include <iterator>
 
@@ -98,6 +100,86 @@ std::vector<Ref> operandsOf(const Command &command) {
              },
              command.action);
   return operands;
+}
+
+uint64_t matrixBytes(DType type, uint64_t rows, uint64_t columns, int64_t leading, int64_t batch,
+                     int64_t stride) {
+  const uint64_t last = plus(times(uint64_t(batch) - 1, uint64_t(stride)),
+                             plus(times(rows - 1, uint64_t(leading)), columns));
+  return times(last, sizeOf(type));
+}
+
+const Kernel::Reach *reachOf(const Kernel &kernel, int64_t iterations) {
+  const auto reach =
+      std::find_if(kernel.reaches.begin(), kernel.reaches.end(),
+                   [&](const Kernel::Reach &each) { return each.iterations >= iterations; });
+  return reach == kernel.reaches.end() ? nullptr : &*reach;
+}
+
+std::vector<Reached> reachedBy(const Plan &plan, const Launch &launch) {
+  std::vector<Reached> reached;
+  for (const Launch::Segment &segment : launch.segments) {
+    const Kernel::Reach *reach = reachOf(plan.kernels[launch.kernel], segment.iterations);
+    for (size_t i = 0; i < segment.args.size(); ++i)
+      reached.push_back({segment.args[i], reach && i < reach->bytes.size() ? reach->bytes[i] : 0});
+  }
+  return reached;
+}
+
+/// Bytes of the product's operands, in the order of operandsOf. Where scales lie nobody asks: they
+/// reach to the end of their buffers.
+static std::vector<uint64_t> bytesOf(const Plan &plan, const Matmul &matmul) {
+  const auto [m, n, k] = std::array{uint64_t(matmul.m), uint64_t(matmul.n), uint64_t(matmul.k)};
+  auto matrix = [&](DType type, uint64_t rows, uint64_t columns, int64_t leading, int64_t stride) {
+    return matrixBytes(type, rows, columns, leading, matmul.batch, stride);
+  };
+  auto rest = [&](const Ref &ref) { return plan.buffers[ref.buffer].bytes - ref.offset; };
+  std::vector<uint64_t> bytes = {matrix(matmul.aType, matmul.transposeA ? k : m,
+                                        matmul.transposeA ? m : k, matmul.lda, matmul.strideA),
+                                 matrix(matmul.bType, matmul.transposeB ? n : k,
+                                        matmul.transposeB ? k : n, matmul.ldb, matmul.strideB)};
+  if (matmul.scales)
+    bytes.insert(bytes.end(), {rest(matmul.scales->a), rest(matmul.scales->b)});
+  if (matmul.beta != 0)
+    bytes.push_back(matrix(matmul.cType, m, n, matmul.ldd, matmul.strideD));
+  bytes.push_back(matrix(matmul.cType, m, n, matmul.ldc, matmul.strideC));
+  return bytes;
+}
+
+std::vector<Reached> reachedBy(const Plan &plan, const Command &command) {
+  if (const auto *launch = command.as<Launch>())
+    return reachedBy(plan, *launch);
+  std::vector<uint64_t> bytes;
+  auto elements = [](DType type, int64_t count) { return times(uint64_t(count), sizeOf(type)); };
+  auto exchange = [&](const Exchange &exchange, bool gathers) {
+    uint64_t members = 1;
+    for (int64_t world : plan.worlds)
+      members = std::max(members, uint64_t(membersOf(exchange.ranks, world, plan.group)));
+    for (const Move &move : exchange.moves) {
+      const uint64_t part = elements(exchange.type, move.count), whole = times(part, members);
+      bytes.insert(bytes.end(), {gathers ? part : whole, gathers ? whole : part});
+    }
+  };
+  std::visit(Overload{
+                 [](const Launch &) {},
+                 [&](const Matmul &matmul) { bytes = bytesOf(plan, matmul); },
+                 [&](const AllReduce &reduce) {
+                   for (const AllReduce::Part &part : reduce.parts)
+                     bytes.push_back(elements(reduce.type, part.count));
+                 },
+                 [&](const AllGather &gather) { exchange(gather, /*gathers=*/true); },
+                 [&](const ReduceScatter &scatter) { exchange(scatter, /*gathers=*/false); },
+                 [&](const Shard &shard) { exchange(shard, /*gathers=*/false); },
+                 [&](const Copy &copy) { bytes.assign(2, elements(copy.type, copy.count)); },
+                 [&](const Fill &fill) { bytes.push_back(elements(fill.type, fill.count)); },
+                 [](const RecordEvent &) {},
+                 [](const WaitEvent &) {},
+             },
+             command.action);
+  std::vector<Reached> reached;
+  for (const Ref &ref : operandsOf(command))
+    reached.push_back({ref, bytes[reached.size()]});
+  return reached;
 }
 
 std::vector<bool> launchedKernels(const Plan &plan) {

@@ -34,6 +34,27 @@ inline constexpr uint32_t copyStream = 2;
 /// where it has any. A place that is read and written by different operands appears twice.
 std::vector<Ref> operandsOf(const Command &command);
 
+/// What a command touches of an operand: no byte before its start, nor behind so many.
+struct Reached {
+  Ref ref;
+  uint64_t bytes = 0; ///< gaps between rows counted
+};
+
+/// operandsOf the command, each with what of it the command may read or write at most: of a launch
+/// as its kernel says, of a collective on the number of ranks that makes it largest. A command of a
+/// valid plan; one that is not yet known to be valid has reaches that are as wrong as its numbers.
+std::vector<Reached> reachedBy(const Plan &plan, const Command &command);
+/// Of a launch alone.
+std::vector<Reached> reachedBy(const Plan &plan, const Launch &launch);
+
+/// Bytes from the first element of `batch` matrices of rows × columns elements, `leading` and
+/// `stride` elements apart, to the end of the last one; saturates.
+uint64_t matrixBytes(DType type, uint64_t rows, uint64_t columns, int64_t leading, int64_t batch,
+                     int64_t stride);
+
+/// How far a kernel reaches in a launch of so many iterations; null where it takes fewer.
+const Kernel::Reach *reachOf(const Kernel &kernel, int64_t iterations);
+
 /// Of each kernel of the plan, whether a command of its programs launches it, or may launch it
 /// instead of what it does.
 std::vector<bool> launchedKernels(const Plan &plan);

@@ -1,4 +1,5 @@
 // What products, moves and collectives keep to.
+#include "runtime/plan/Operands.h"
 #include "runtime/plan/Validator.h"
 
 #include <cmath>
@@ -28,9 +29,7 @@ void Validator::check(const Matmul &matmul) const {
       fail(std::string(what) + ": the batch stride is negative");
     if (ref.offset % sizeOf(type))
       fail(std::string(what) + ": the offset is not a multiple of the element size");
-    uint64_t last = plus(times(uint64_t(matmul.batch) - 1, uint64_t(stride)),
-                         plus(times(rows - 1, uint64_t(leading)), columns));
-    inside(ref, times(last, sizeOf(type)), what);
+    inside(ref, matrixBytes(type, rows, columns, leading, matmul.batch, stride), what);
     if (!isStride(leading) || !isStride(stride))
       fail(std::string(what) + ": rows or matrices are more than 2^46 elements apart");
   };

@@ -140,82 +140,108 @@ void Validator::indicesOf(const Command &command) const {
   }
 }
 
-namespace {
-
-/// Which buffers of indices have other numbers in their memory.
-class Shared {
-public:
-  explicit Shared(const Plan &plan) : overwritten(plan.buffers.size()) {
-    auto begin = [&](uint32_t index) { return plan.buffers[index].offset; };
-    auto end = [&](uint32_t index) { return begin(index) + plan.buffers[index].bytes; };
-    std::vector<uint32_t> held;
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < plan.buffers.size(); ++i)
-      if (plan.buffers[i].indices >= 0) {
-        held.push_back(i);
-        most = std::max(most, plan.buffers[i].bytes);
-      }
-    std::sort(held.begin(), held.end(),
-              [&](uint32_t a, uint32_t b) { return begin(a) < begin(b); });
-    isApart.assign(plan.buffers.size(), true);
-    for (uint32_t i = 0; i < plan.buffers.size(); ++i) {
-      // None that begins further ahead reaches so far.
-      const uint64_t first = begin(i) > most ? begin(i) - most : 0;
-      auto each = std::partition_point(held.begin(), held.end(),
-                                       [&](uint32_t other) { return begin(other) < first; });
-      for (; each != held.end() && begin(*each) < end(i); ++each)
-        if (end(*each) > begin(i) && plan.buffers[*each].indices != plan.buffers[i].indices) {
-          overwritten[i].push_back(*each);
-          isApart[*each] = false;
-        }
-    }
+HeldIndices::HeldIndices(const Plan &plan) {
+  struct Edge {
+    uint64_t at;
+    int64_t group;
+    bool begins;
+  };
+  std::vector<Edge> edges;
+  for (const Buffer &buffer : plan.buffers)
+    if (buffer.bytes > 0)
+      for (bool begins : {true, false})
+        edges.push_back({buffer.offset + (begins ? 0 : buffer.bytes), buffer.indices, begins});
+  std::sort(edges.begin(), edges.end(), [](const Edge &a, const Edge &b) { return a.at < b.at; });
+  std::map<int64_t, size_t> over; // how many buffers of each group
+  groups[0] = none;
+  for (size_t i = 0; i < edges.size(); ++i) {
+    size_t &count = over[edges[i].group];
+    count += edges[i].begins ? 1 : -1;
+    if (count == 0)
+      over.erase(edges[i].group);
+    if (i + 1 < edges.size() && edges[i + 1].at == edges[i].at)
+      continue;
+    const int64_t group = over.size() == 1 ? over.begin()->first : none;
+    if (groups.rbegin()->second != group)
+      groups[edges[i].at] = group;
   }
+}
 
-  /// By buffer: those of indices that are no more what they were where it is written.
-  std::vector<std::vector<uint32_t>> overwritten;
-  std::vector<bool> isApart; ///< by buffer: none is over it
-};
+void HeldIndices::put(uint64_t begin, uint64_t bytes, int64_t group) {
+  if (bytes == 0)
+    return;
+  const uint64_t end = begin + bytes;
+  const int64_t behind = at(end)->second;
+  groups.erase(groups.lower_bound(begin), groups.upper_bound(end));
+  if (begin == 0 || at(begin)->second != group)
+    groups[begin] = group;
+  if (behind != group)
+    groups[end] = behind;
+}
 
-} // namespace
+bool HeldIndices::holds(uint64_t begin, uint64_t bytes, int64_t group) const {
+  if (bytes == 0)
+    return true;
+  for (auto each = at(begin); each != groups.end() && each->first < begin + bytes; ++each)
+    if (each->second != group)
+      return false;
+  return true;
+}
 
-/// Where buffers share memory, indices have been put there since other numbers were. Commands are
-/// in an order in which they may run. `holds`, by buffer: whether it has its indices; before, and
-/// then after the program.
-void Validator::indicesStay(const Program &program,
-                            const std::vector<std::vector<uint32_t>> &overwritten,
-                            std::vector<bool> &holds) {
+/// Where buffers share memory, indices have been put there since other numbers were: byte by byte,
+/// by what each command reaches. Commands are in an order in which they may run. `held`: before,
+/// and then after the program.
+void Validator::indicesStay(const Program &program, HeldIndices &held) {
+  auto begin = [&](const Reached &each) {
+    return plan.buffers[each.ref.buffer].offset + each.ref.offset;
+  };
+  auto groupOf = [&](const Reached &each) { return plan.buffers[each.ref.buffer].indices; };
   for (size_t i = 0; i < program.commands.size(); ++i) {
-    const std::vector<Ref> operands = operandsOf(program.commands[i]);
-    for (const Ref &ref : operands)
-      if (ref.read && !holds[ref.buffer] && bufferAt(ref.buffer).indices >= 0) {
-        item = place(program, i);
-        fail("it reads indices of buffer " + quoted(bufferAt(ref.buffer).name) +
-             ", in whose memory other numbers may lie");
-      }
-    for (const Ref &ref : operands) {
-      if (!ref.written)
-        continue;
-      holds[ref.buffer] = true;
-      for (uint32_t other : overwritten[ref.buffer])
-        holds[other] = false;
-    }
+    const Command &command = program.commands[i];
+    const std::vector<Reached> own = reachedBy(plan, command);
+    // What may run instead touches the same operands, as far as its own kernel reaches.
+    std::vector<Reached> others;
+    for (const Launch &candidate : command.candidates)
+      for (const Reached &each : reachedBy(plan, candidate))
+        others.push_back(each);
+    auto read = [&](const std::vector<Reached> &reached) {
+      for (const Reached &each : reached)
+        if (each.ref.read && groupOf(each) >= 0 &&
+            !held.holds(begin(each), each.bytes, groupOf(each))) {
+          item = place(program, i);
+          fail("it reads indices of buffer " + quoted(plan.buffers[each.ref.buffer].name) +
+               ", in whose memory other numbers may lie");
+        }
+    };
+    read(own);
+    read(others);
+    auto put = [&](const std::vector<Reached> &reached, bool indices, bool isCertain) {
+      for (const Reached &each : reached)
+        if (each.ref.written && (groupOf(each) >= 0) == indices)
+          held.put(begin(each), each.bytes, isCertain ? groupOf(each) : HeldIndices::none);
+    };
+    // Indices are there where the command itself puts them, and where no other number may come.
+    put(others, /*indices=*/true, /*isCertain=*/false);
+    put(own, /*indices=*/true, /*isCertain=*/true);
+    put(own, /*indices=*/false, /*isCertain=*/true);
+    put(others, /*indices=*/false, /*isCertain=*/true);
   }
 }
 
 void Validator::indicesStay() {
-  const Shared shared(plan);
+  const HeldIndices before(plan);
   for (const Program &program : plan.programs) {
     // A text's next token goes on with what its first ones, and the one before, have left.
     const Training *sampling = nullptr;
     for (const Training *stage : stagesOf(plan))
       if (stage->decode == program.name)
         sampling = stage;
-    std::vector<bool> holds = shared.isApart;
-    for (const Program &before : plan.programs)
-      if (sampling && before.name == sampling->generate && &before != &program)
-        indicesStay(before, shared.overwritten, holds);
+    HeldIndices held = before;
+    for (const Program &first : plan.programs)
+      if (sampling && first.name == sampling->generate && &first != &program)
+        indicesStay(first, held);
     for (int times = sampling ? 2 : 1; times > 0; --times)
-      indicesStay(program, shared.overwritten, holds);
+      indicesStay(program, held);
   }
 }
 

@@ -1,9 +1,9 @@
 // What kernels keep to, and their launches: everything that a kernel takes for granted.
 #include "runtime/plan/ElfSymbols.h"
+#include "runtime/plan/Operands.h"
 #include "runtime/plan/TensorMaps.h"
 #include "runtime/plan/Validator.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace nano::plan {
@@ -118,11 +118,8 @@ void Validator::reaches(const Kernel &kernel, const Launch::Segment &segment) co
   if (segment.args.size() != operands)
     fail("it has " + std::to_string(segment.args.size()) + " operands, kernel " +
          quoted(kernel.name) + " takes " + std::to_string(operands));
-  auto reach =
-      std::find_if(kernel.reaches.begin(), kernel.reaches.end(), [&](const Kernel::Reach &each) {
-        return each.iterations >= segment.iterations;
-      });
-  if (reach == kernel.reaches.end())
+  const Kernel::Reach *reach = reachOf(kernel, segment.iterations);
+  if (!reach)
     fail("it has " + std::to_string(segment.iterations) + " iterations, kernel " +
          quoted(kernel.name) + " at most " + std::to_string(kernel.reaches.back().iterations));
   for (size_t i = 0; i < operands; ++i)

@@ -7,6 +7,8 @@
 #include "runtime/plan/Limits.h"
 #include "runtime/plan/Plan.h"
 
+#include <iterator>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -31,6 +33,26 @@ inline uint64_t plus(uint64_t a, uint64_t b) {
   uint64_t sum;
   return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
+
+/// Of which group of indices the numbers are that lie in each byte of the arena.
+class HeldIndices {
+public:
+  static constexpr int64_t none = -1; ///< other numbers, or of several groups
+
+  /// Before any command: where buffers of one group lie alone, nothing else has ever come.
+  explicit HeldIndices(const Plan &plan);
+  /// From `begin` on lie numbers of the group, or others.
+  void put(uint64_t begin, uint64_t bytes, int64_t group);
+  bool holds(uint64_t begin, uint64_t bytes, int64_t group) const;
+
+private:
+  /// Of the stretch that a byte lies in.
+  std::map<uint64_t, int64_t>::const_iterator at(uint64_t byte) const {
+    return std::prev(groups.upper_bound(byte));
+  }
+
+  std::map<uint64_t, int64_t> groups; ///< from a byte on, up to the next one that is named
+};
 
 /// Checks one plan; `item` says where it is, for the message.
 class Validator {
@@ -111,8 +133,7 @@ private:
   void indicesOf(const Launch &launch) const;
   void indicesOf(const Command &command) const;
   void indicesStay();
-  void indicesStay(const Program &program, const std::vector<std::vector<uint32_t>> &overwritten,
-                   std::vector<bool> &holds);
+  void indicesStay(const Program &program, HeldIndices &held);
   /// What `what` puts into a buffer lies among low … high.
   void enters(const char *what, uint32_t buffer, int64_t low, int64_t high) const;
   /// What commands read is filled by somebody.

@@ -111,19 +111,6 @@ TEST(Packing, growing) {
   }
 }
 
-// What keeps apart has no byte of what grows later, whichever of the two is placed first.
-TEST(Packing, apartFromGrowth) {
-  for (const int64_t bytes : {256, 4096}) {
-    std::vector<Item> items = {{0, 9, 1024, -1, {{0, 256}, {5, 1024}}}, {1, 3, bytes}};
-    EXPECT_EQ(pack(items).bytes, std::max<int64_t>(1024, bytes + 256)) << bytes;
-    items[1].isApart = true;
-    const Packing packing = pack(items);
-    EXPECT_EQ(packing.bytes, 1024 + bytes) << bytes;
-    items[1].begin = items[1].end = 10; // behind it all
-    EXPECT_EQ(pack(items).bytes, std::max<int64_t>(1024, bytes)) << bytes;
-  }
-}
-
 TEST(Packing, fewSteps) {
   std::vector<Growth> growth;
   for (int64_t step = 0; step < 250; ++step)

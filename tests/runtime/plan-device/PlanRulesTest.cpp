@@ -1,47 +1,23 @@
 // What a reader of plans refuses: plans that break a rule.
+#include "tests/runtime/plan-device/PlanRules.h"
 #include "runtime/plan/PlanFile.h"
-#include "tests/runtime/Reaches.h"
 #include "tests/runtime/plan-device/TestPlans.h"
 
-#include <functional>
 #include <gtest/gtest.h>
-#include <span>
 
 namespace nano::plan {
 namespace {
 
+using test::expectRefused;
 using test::fullCudaPlan;
 using test::fullPlan;
+using test::Rule;
 
 Init initOf(Init::Kind kind, const std::string &source = "") {
   Init init;
   init.kind = kind;
   init.source = source;
   return init;
-}
-
-/// A change to the full plan, and a part of the message that it must lead to.
-struct Rule {
-  const char *message;
-  std::function<void(Plan &)> breakIt;
-};
-
-/// Each rule's change to `good` makes a plan that reading refuses with the rule's message.
-void expectRefused(const Plan &good, std::span<const Rule> rules) {
-  Status status = validate(good);
-  ASSERT_TRUE(status) << status.error().message;
-  for (const Rule &rule : rules) {
-    Plan plan = good;
-    rule.breakIt(plan);
-    Result<Plan> result = parse(serialize(plan), "r.plan");
-    ASSERT_FALSE(result) << rule.message;
-    EXPECT_EQ(result.error().exitStatus(), 2);
-    EXPECT_EQ(result.error().message.rfind("r.plan: invalid plan: ", 0), 0u)
-        << result.error().message;
-    EXPECT_NE(result.error().message.find(rule.message), std::string::npos)
-        << result.error().message << "\n  for: " << rule.message;
-    EXPECT_NE(result.error().message.find("; recompile"), std::string::npos);
-  }
 }
 
 TEST(PlanRules, Candidates) {
@@ -577,120 +553,6 @@ TEST(PlanRules, StepsOfFewMicroBatchesNeedFewPrograms) {
   for (StepPrograms &phase : plan.training.phases)
     phase.first.clear();
   EXPECT_TRUE(validate(plan));
-}
-
-/// A table's rows by ids of the tokens and of a table: halve's first operand is of indices.
-Plan indexedPlan() {
-  test::PlanBuilder builder;
-  Plan &plan = builder.plan;
-  const uint32_t scalars = builder.buffer("scalars", DType::F32, {64});
-  const uint32_t tokens = builder.buffer("tokens", DType::I32, {16});
-  const uint32_t targets = builder.buffer("targets", DType::I32, {16});
-  const uint32_t table = builder.buffer("table", DType::I32, {16});
-  const uint32_t routes = builder.buffer("routes", DType::I32, {16});
-  const uint32_t rows = builder.buffer("rows", DType::F32, {16});
-  plan.indexGroups = {{0, 29}, {INT32_MIN, INT32_MAX}, {}};
-  plan.buffers[tokens].indices = plan.buffers[table].indices = 0;
-  plan.buffers[targets].indices = 1;
-  plan.buffers[routes].indices = 2;
-  plan.scalarBuffer = scalars;
-  plan.scalars = {{"window", DType::I32, 4, {Expr::Kind::Constant, 5, "", {}}}};
-  State ids = {"ids", State::Role::Constant, DType::I32, {2}, table, {}, {}, "", 0, {}};
-  ids.init.values = {3, 29};
-  plan.states = {ids};
-  struct Use {
-    const char *kernel;
-    uint32_t buffer, group;
-  };
-  // The second and the third take what a scalar, or another kernel, says.
-  for (const Use &use :
-       {Use{"halve", tokens, 0}, Use{"add_scaled", scalars, 1}, Use{"count_runs", routes, 2}}) {
-    const uint32_t kernel = builder.kernel(use.kernel, 4096);
-    plan.kernels[kernel].indices = {{0, use.group}};
-    builder.add<Launch>() = {kernel, {{{{use.buffer, 4}, {rows, 0, true, false}}, 4, 1}}};
-  }
-  builder.add<Copy>() = {DType::I32, {tokens, 0}, {table, 0, true, false}, 4};
-  builder.add<Fill>() = {DType::I32, {routes, 0, true, false}, 4};
-  Training &training = plan.training;
-  training.phases = {{"", "", "main", ""}};
-  training.seqLen = 16;
-  training.globalBatch = 48;
-  plan.worlds = {3};
-  training.numIterations = 1;
-  training.vocabSize = 30;
-  training.tokensBuffer = tokens;
-  training.targetsBuffer = targets;
-  training.lossBuffer = rows;
-  test::sayReaches(plan);
-  return plan;
-}
-
-TEST(PlanRules, IndicesAreOfTheirGroup) {
-  auto operand = [](Plan &plan, size_t command) -> Ref & {
-    return plan.programs[0].commands[command].as<Launch>()->segments[0].args[0];
-  };
-  auto copy = [](Plan &plan) -> Copy & { return *plan.programs[0].commands[3].as<Copy>(); };
-  const Rule rules[] = {
-      {"operand 0 of kernel 'halve' is of indices of group 0, and buffer 'targets' holds those of "
-       "group 1",
-       [&](Plan &p) { operand(p, 0).buffer = 2; }},
-      {"operand 0 of kernel 'halve' is of indices of group 0, and buffer 'rows' holds none",
-       [&](Plan &p) { operand(p, 0).buffer = 5; }},
-      {"operand 0 of kernel 'halve' is of indices of group 0, and buffer 'scalars'",
-       [&](Plan &p) { operand(p, 0).buffer = 0; }},
-      {"operand 1 of kernel 'halve' is of no indices, and buffer 'tokens' holds those of group 0",
-       [&](Plan &p) {
-         p.programs[0].commands[0].as<Launch>()->segments[0].args[1] = {1, 0, true, false};
-       }},
-      {"the offset of an operand of indices is not a multiple of 4",
-       [&](Plan &p) { operand(p, 0).offset = 2; }},
-      {"operand 0 of kernel 'count_runs' is of indices of group 2",
-       [&](Plan &p) { operand(p, 2).buffer = 1; }},
-      {"the data puts 0 to 30 into buffer 'tokens', whose kernels take 0 to 29",
-       [](Plan &p) { p.training.vocabSize = 31; }},
-      {"the data puts 0 to 29 into buffer 'routes', whose kernels take nothing from outside",
-       [](Plan &p) { p.training.targetsBuffer = 4; }},
-      {"a column puts",
-       [](Plan &p) { p.training.columns = {{"weight", Column::Type::I32, true, 1}}; }},
-      {"state 'ids': it puts 3 to 30 into buffer 'table'",
-       [](Plan &p) { p.states[0].init.values[1] = 30; }},
-      {"state 'ids': it puts -2147483648 to 2147483647 into buffer 'table'",
-       [](Plan &p) { p.states[0].init.values[1] = 1e12; }},
-      {"state 'ids': it puts 3 to 858927408 into buffer 'table'",
-       [](Plan &p) {
-         p.states[0].init = initOf(Init::Kind::Data);
-         p.data = std::string("\3\0\0\0"
-                              "0123",
-                              8);
-       }},
-      {"state 'ids': it puts -2147483648 to", [](Plan &p) { p.states[0].type = DType::F32; }},
-      {"state 'ids': it puts -2147483648 to",
-       [](Plan &p) { p.states[0].role = State::Role::Parameter; }},
-      {"the scalar buffer: kernels take it for indices", [](Plan &p) { p.scalarBuffer = 2; }},
-      {"it puts other numbers into buffer 'table'", [&](Plan &p) { copy(p).from.buffer = 2; }},
-      {"it puts other numbers into buffer 'table'",
-       [&](Plan &p) {
-         copy(p).type = DType::F32;
-         copy(p).from.buffer = 5;
-       }},
-      {"program 'main', command 2: it reads indices of buffer 'routes', in whose memory other "
-       "numbers may lie",
-       [](Plan &p) { p.buffers[4].offset = p.buffers[5].offset; }},
-      {"it reads indices of buffer 'tokens', in whose memory other numbers may lie",
-       [](Plan &p) { p.buffers[5].offset = p.buffers[1].offset; }},
-      {"its group of indices does not exist", [](Plan &p) { p.buffers[1].indices = 3; }},
-      {"its group of indices does not exist", [](Plan &p) { p.buffers[1].indices = -2; }},
-      {"it holds indices and is no i32", [](Plan &p) { p.buffers[5].indices = 0; }},
-      {"a group of indices reaches beyond 32 bits",
-       [](Plan &p) { p.indexGroups[0].high = int64_t(1) << 31; }},
-      {"kernel 'halve': a group of indices does not exist",
-       [](Plan &p) { p.kernels[0].indices[0].group = 3; }},
-      {"kernel 'halve': an operand of indices does not exist",
-       [](Plan &p) { p.kernels[0].indices[0].operand = 2; }},
-      {"kernel 'halve': its operands of indices are not in their order",
-       [](Plan &p) { p.kernels[0].indices.push_back({0, 0}); }},
-  };
-  expectRefused(indexedPlan(), rules);
 }
 
 } // namespace
