@@ -3,6 +3,7 @@
 #include "ir/kernel/Kernel.h"
 
 #include "ir/kernel/Templates.h"
+#include "ir/kernel/shapes/nano_attention_launch.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"

@@ -44,7 +44,8 @@ class FunctionIfAny<string name, string nameInText, list<string> arguments> : Ke
 }
 
 /// A template in all that the compiler knows of it. `noun`: its name in errors; `errors`: C++ that returns those beside sizes below 1. `reach`: C++
-/// that returns how many elements, from the first on, a launch reaches of the buffer at `position`, of the fields' values; 0: it is not known. `definition` stands
+/// that returns how many elements, from the first on, a launch reaches of the buffer at `position`, of the fields' values; 0: it is not known. `maps`: C++ that
+/// returns the tensor maps that the kernel must have, as `maps.map` in the call means them, of `buffers`, their types. `definition` stands
 /// before the kernel, `call` is the kernel's text, and `work.begin` in it the iteration. In both:
 ///
 ///   %name, %name.view      a constant, or several with commas between; of a buffer its pointer, and that with its strides: {x, 64, 1}; of a function its definition
@@ -60,9 +61,11 @@ class Kernel_Entry<string name, string mnemonicOf, string headerOf, list<Kernel_
   string call = "";
   string errors = "";
   string reach = "return 0;";
+  string maps = "return {};";
   let parameters = !dag(ins, !foreach(each, fields, each.parameter), !foreach(each, fields, each.name));
   let genVerifyDecl = 1;
-  let extraClassDeclaration = "::nano::kernel::TemplateEntry getEntry() const;\nuint64_t getElementsReached(int64_t position) const;";
+  let extraClassDeclaration = "::nano::kernel::TemplateEntry getEntry() const;\nuint64_t getElementsReached(int64_t position) const;\n"
+      "::llvm::SmallVector<TemplateMap> getMaps(::mlir::TypeRange buffers) const;";
   defvar adds = !if(!empty(methods), "", "bool $cppClass::isAdded(size_t result) const { return getEntry().isAdded(result); }\n");
   let extraClassDefinition =
       "::llvm::SmallVector<int64_t> $cppClass::getReadPositions() const { return getEntry().reads(); }\n"
@@ -72,6 +75,8 @@ class Kernel_Entry<string name, string mnemonicOf, string headerOf, list<Kernel_
       # "\", {" # !interleave(!foreach(each, !filter(each, fields, each.isSize), each.name), ", ") # "});\n}\n"
       "uint64_t $cppClass::getElementsReached(int64_t position) const {\n"
       # !interleave(!foreach(each, fields, "[[maybe_unused]] const auto &" # each.name # " = getImpl()->" # each.name # ";\n"), "") # reach # "\n}\n"
+      "::llvm::SmallVector<TemplateMap> $cppClass::getMaps([[maybe_unused]] ::mlir::TypeRange buffers) const {\n"
+      # !interleave(!foreach(each, fields, "[[maybe_unused]] const auto &" # each.name # " = getImpl()->" # each.name # ";\n"), "") # maps # "\n}\n"
       "::nano::kernel::TemplateEntry $cppClass::getEntry() const {\n  return {\"" # headerOf # "\", R\"(" # definition # ")\", R\"(" # call # ")\", {"
       # !interleave(!foreach(each, fields, each.made), ",\n    ") # "}};\n}\n";
 }
@@ -104,6 +109,7 @@ def Kernel_ProductAttr : Kernel_Template<"Product", "product", ["isAdded", "read
                         "::mlir::ArrayAttr":$results, "::mlir::DenseI64ArrayAttr":$added, OptionalParameter<"::mlir::IntegerAttr">:$column_sum, OptionalParameter<"::mlir::DenseI64ArrayAttr">:$largest, OptionalParameter<"::mlir::IntegerAttr">:$second,
                         OptionalParameter<"::mlir::FlatSymbolRefAttr">:$epilogue);
   let genVerifyDecl = 1;
+  let extraClassDeclaration = "::llvm::SmallVector<TemplateMap> getMaps(::mlir::TypeRange buffers) const;";
 }
 
 /// What attention and its gradients are of, in both.
@@ -119,6 +125,10 @@ defvar attentionReach = [{
   Reach reach(position);
   reach.of(q, {tokens, heads, head_size}).of(k, {tokens, key_heads, head_size}).of(v, {tokens, key_heads, value_size});
   reach.of(first, {tokens}).of(last, {tokens}).of(lse, {tokens, heads}).of(tickets, {1});
+}];
+defvar attentionShape = [{
+  nano::AttentionShape shape{tokens, heads, key_heads, int(head_size), int(value_size), /*isBf16=*/true, vector_rows, bool(score), int(multiprocessors)};
+  shape.hasMaps = true;
 }];
 defvar attentionDefinition = [{
 struct Attention {
@@ -155,6 +165,7 @@ def Kernel_SymmetricAttr : Kernel_Entry<"Symmetric", "symmetric", "nano_symmetri
     Example: `#kernel.symmetric<matrices = 2, size = 128, inner = 64, blocks = 4, transpose = false, alpha = 1.0 : f64, beta = 1.0 : f64, x = 0, c = 1>`
   }];
   let reach = "return Reach(position).of(x, {matrices, size, inner}).of(d, {matrices, size, size}).of(c, {matrices, size, size});";
+  let maps = "return symmetricMaps(buffers, x, matrices, size, inner, transpose);";
   let definition = [{
 struct Symmetric {
   static constexpr int matrices = %matrices, size = %size, inner = %inner, blocks = %blocks;
@@ -199,6 +210,7 @@ def Kernel_ExpMatmulAttr : Kernel_Entry<"ExpMatmul", "exp_matmul", "nano_exp_mat
     return extent({rows});
   return position == parts ? extent({rows, columns / 128}) : extent({rows, columns});
   }];
+  let maps = "return {mapOfRows(buffers, x, rows, inner), mapOfColumns(buffers, w, inner, columns, /*isTransposed=*/true)};";
   let definition = [{
 struct Exponentials {
   static constexpr int rows = %rows, columns = %columns, inner = %inner, kept = %kept, blocks = %blocks, places = %e.count;
@@ -271,6 +283,11 @@ def Kernel_GroupedMatmulAttr : Kernel_Entry<"GroupedMatmul", "grouped_matmul", "
     Example: `#kernel.grouped_matmul<rows = 256, groups = 4, columns = 128, inner = 64, transpose = true, blocks = 8, x = 0, w = 1, ends = 2, y = [3]>`
   }];
   let reach = "return Reach(position).of(x, {rows, inner}).of(w, {groups, columns, inner}).of(ends, {groups}).of(y, {rows, columns});";
+  let maps = [{
+  if (!blocks)
+    return {};
+  return groupedMatmulMaps(buffers, x, w, rows, groups, columns, inner, transpose);
+  }];
   let definition = GroupedDefinition<"x", "y", "  static constexpr bool transpose = %transpose;\n">.text;
   let call = [{
   nano::GroupedMatmul<Grouped, %y.count> x;
@@ -295,6 +312,11 @@ def Kernel_GroupedOuterAttr : Kernel_Entry<"GroupedOuter", "grouped_outer", "nan
     Example: `#kernel.grouped_outer<rows = 256, groups = 4, columns = 128, inner = 64, blocks = 8, a = 0, b = 1, ends = 2, w = [3]>`
   }];
   let reach = "return Reach(position).of(a, {rows, inner}).of(b, {rows, columns}).of(ends, {groups}).of(w, {groups, inner, columns});";
+  let maps = [{
+  if (!blocks)
+    return {};
+  return groupedOuterMaps(a, b, rows, columns, inner);
+  }];
   let definition = GroupedDefinition<"a", "w">.text;
   let call = [{
   nano::GroupedOuter<Grouped, %w.count> x;
@@ -340,7 +362,14 @@ def Kernel_SplitAttr : Kernel_Entry<"Split", "split", "nano_split.h",
     if (position == (sums.empty() ? c[i] : sums[i]))
       return extent({rows[i], columns[i]});
   }
-  return 0;
+  return position == counts ? splitCounts(rows, columns) : 0;
+  }];
+  let maps = [{
+  ::llvm::SmallVector<TemplateMap> maps;
+  for (int64_t i = 0; i < rows.size(); ++i)
+    for (auto [factor, across] : {std::pair(a[i], rows[i]), std::pair(b[i], columns[i])})
+      maps.push_back(splitMap(buffers, factor, inner, across));
+  return maps;
   }];
   let definition = [{
 struct Split {
@@ -388,6 +417,11 @@ def Kernel_AttentionAttr : Kernel_Entry<"Attention", "attention", "nano_attentio
   }];
   let errors = attentionErrors;
   let reach = !strconcat(attentionReach, "  return reach.of(y, {tokens, heads, value_size});");
+  let maps = !strconcat("  if (!tickets)\n    return {};\n", attentionShape, [{
+  shape.tiles = int(tiles.value_or(0));
+  const nano::AttentionBoxes boxes = nano::attentionBoxes(shape);
+  return attentionMaps(buffers, shape, {q, k, v}, {boxes.queries, boxes.keys, boxes.keys});
+  }]);
   let definition = !strconcat(attentionDefinition, "  static constexpr int tiles = %tiles;\n%if(tickets)  static constexpr bool hasMaps = true;\n};");
   let call = !strconcat("  nano::AttentionOperands<Attention, %y.count, %lse.count> x;", attentionOperands, [{  x.y[%y.place] = %y.view;
   x.lse[%lse.place] = %lse.view;
@@ -440,7 +474,14 @@ def Kernel_AttentionGradAttr : Kernel_Entry<"AttentionGrad", "attention_grad", "
   reach.of(delta, {tokens, heads}).of(dy, {tokens, heads, value_size});
   reach.of(dq, {tokens, heads, head_size}).of(dk, {tokens, key_heads, head_size}).of(dv, {tokens, key_heads, value_size});
   const int64_t parts = tokens / 64;
+  if (position == partial || position == counts)
+    return attentionInFiveReach(tokens, heads, key_heads, head_size, value_size, multiprocessors, row, position == counts);
   return reach.of(dq_sums, {parts, heads, head_size}).of(dk_sums, {parts, key_heads, head_size}).of(dv_sums, {parts, key_heads, value_size});
+  }]);
+  let maps = !strconcat("  if (!box_rows)\n    return {};\n", attentionShape, [{
+  shape.tiles = int(tiles.value_or(0));
+  const int rows = nano::attentionGradBoxRows(shape);
+  return attentionMaps(buffers, shape, {q, k, v, dy}, {rows, rows, rows, rows});
   }]);
   let definition = !strconcat(attentionDefinition, "  %score_grad\n  static constexpr int tiles = %tiles;\n%if(box_rows)  static constexpr bool hasMaps = true;\n%if(tickets)  static constexpr bool hasTickets = true;\n%if(row)  static constexpr int row = %row;\n%if(dq_sums)  static constexpr bool sumsQueries = true;\n%if(dk_sums)  static constexpr bool sumsKeys = true;\n%if(dv_sums)  static constexpr bool sumsValues = true;\n};");
   let call = !strconcat("  nano::AttentionGradOperands<Attention, %dq.count, %dk.count, %dv.count> x;", attentionOperands, [{  x.lse = %lse.view;

@@ -1,8 +1,13 @@
 // What templates of the device library read and write, and which parameters they take.
 #include "ir/kernel/Templates.h"
 
+#include "ir/kernel/shapes/nano_attention_launch.h"
+#include "ir/kernel/shapes/nano_grouped_shape.h"
 #include "ir/kernel/shapes/nano_scatter_shape.h"
+#include "ir/kernel/shapes/nano_split_shape.h"
+#include "ir/kernel/shapes/nano_symmetric_shape.h"
 
+#include "llvm/Support/InterleavedRange.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <limits>
@@ -46,6 +51,25 @@ std::optional<TemplateEntry> nano::kernel::entryOf(Attribute instance) {
       >(instance);
 }
 
+template <typename... Attributes>
+static SmallVector<TemplateMap> mapsAmong(Attribute instance, TypeRange buffers) {
+  SmallVector<TemplateMap> maps;
+  auto ask = [&](auto attribute) {
+    if constexpr (requires { attribute.getMaps(buffers); })
+      if (attribute)
+        maps = attribute.getMaps(buffers);
+  };
+  (ask(dyn_cast_or_null<Attributes>(instance)), ...);
+  return maps;
+}
+
+SmallVector<TemplateMap> nano::kernel::mapsOf(Attribute instance, TypeRange buffers) {
+  return mapsAmong<
+#define GET_ATTRDEF_LIST
+#include "ir/kernel/KernelAttrs.cpp.inc"
+      >(instance, buffers);
+}
+
 LogicalResult nano::kernel::verifySizes(EmitError emitError, StringRef name,
                                         ArrayRef<int64_t> sizes) {
   for (int64_t size : sizes)
@@ -68,6 +92,127 @@ uint64_t nano::kernel::scatterScratch(int64_t tokens, int64_t rows) {
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
   return tokens > most || rows > most ? std::numeric_limits<uint64_t>::max()
                                       : uint64_t(nano::scatterScratchBytes({tokens, rows, 1})) / 4;
+}
+
+uint64_t nano::kernel::splitCounts(DenseI64ArrayAttr rows, DenseI64ArrayAttr columns) {
+  struct Products {
+    ArrayRef<int64_t> allRows, allColumns;
+    int count;
+    int rows(int i) const { return int(allRows[size_t(i)]); }
+    int columns(int i) const { return int(allColumns[size_t(i)]); }
+  };
+  uint64_t all = 0; // elements: more than tiles
+  for (auto [r, c] : llvm::zip_equal(rows.asArrayRef(), columns.asArrayRef()))
+    all = llvm::SaturatingAdd(all, extent({r, c}));
+  if (all > uint64_t(std::numeric_limits<int32_t>::max()))
+    return std::numeric_limits<uint64_t>::max();
+  return uint64_t(
+      nano::splitCounts(Products{rows.asArrayRef(), columns.asArrayRef(), int(rows.size())}));
+}
+
+uint64_t nano::kernel::attentionInFiveReach(int64_t tokens, int64_t heads, int64_t keyHeads,
+                                            int64_t headSize, int64_t valueSize,
+                                            int64_t multiprocessors, std::optional<int64_t> row,
+                                            bool counts) {
+  // What is more has no place anywhere; a row is no longer than all tokens.
+  constexpr uint64_t most = uint64_t(1) << 48;
+  constexpr int64_t mostOfInt = std::numeric_limits<int32_t>::max();
+  if (extent({tokens, heads, headSize, valueSize}) > most ||
+      std::max({headSize, valueSize, multiprocessors}) > mostOfInt)
+    return std::numeric_limits<uint64_t>::max();
+  const nano::AttentionShape shape{tokens,
+                                   heads,
+                                   keyHeads,
+                                   int(headSize),
+                                   int(valueSize),
+                                   /*isBf16=*/true,
+                                   /*vectorRows=*/true,
+                                   /*hasScore=*/false,
+                                   int(multiprocessors)};
+  const nano::AttentionInFive five = nano::attentionInFive(shape, row.value_or(0));
+  return uint64_t(counts ? 1 + five.counts : five.sums);
+}
+
+//===- Tensor maps --------------------------------------------------------===//
+
+/// Bytes of an element of the buffer; 1 where there is none, or it is no memory.
+static int elementBytes(TypeRange buffers, int64_t position) {
+  const auto type = position >= 0 && position < int64_t(buffers.size())
+                        ? dyn_cast<MemRefType>(buffers[size_t(position)])
+                        : MemRefType();
+  return type ? std::max(1, int(type.getElementTypeBitWidth() / 8)) : 1;
+}
+
+static nano::kernel::TemplateMap mapOf(int64_t position, int64_t columns, int64_t rows,
+                                       const nano::TensorBox &box) {
+  return {position, columns, rows, box.columns, box.rows};
+}
+
+nano::kernel::TemplateMap nano::kernel::mapOfRows(TypeRange buffers, int64_t position, int64_t rows,
+                                                  int64_t inner, bool isTransposed) {
+  return mapOf(position, isTransposed ? rows : inner, isTransposed ? inner : rows,
+               MatmulTiles::aBox(isTransposed, elementBytes(buffers, position)));
+}
+
+nano::kernel::TemplateMap nano::kernel::mapOfColumns(TypeRange buffers, int64_t position,
+                                                     int64_t inner, int64_t columns,
+                                                     bool isTransposed) {
+  return mapOf(position, isTransposed ? inner : columns, isTransposed ? columns : inner,
+               MatmulTiles::bBox(isTransposed, elementBytes(buffers, position)));
+}
+
+nano::kernel::TemplateMap nano::kernel::splitMap(TypeRange, int64_t position, int64_t inner,
+                                                 int64_t across) {
+  return mapOf(position, across, inner, SplitTiles::box());
+}
+
+/// Rows of so many matrices one behind the other.
+static int64_t rowsOfAll(int64_t matrices, int64_t rows) {
+  return int64_t(std::min<uint64_t>(nano::kernel::extent({matrices, rows}),
+                                    std::numeric_limits<int64_t>::max()));
+}
+
+SmallVector<nano::kernel::TemplateMap>
+nano::kernel::groupedMatmulMaps(TypeRange buffers, int64_t x, int64_t w, int64_t rows,
+                                int64_t groups, int64_t columns, int64_t inner, bool transpose) {
+  const int64_t all = rowsOfAll(groups, transpose ? columns : inner);
+  return {mapOfRows(buffers, x, rows, inner),
+          mapOfColumns(buffers, w, transpose ? inner : all, transpose ? all : columns, transpose)};
+}
+
+SmallVector<nano::kernel::TemplateMap>
+nano::kernel::groupedOuterMaps(int64_t a, int64_t b, int64_t rows, int64_t columns, int64_t inner) {
+  return {mapOf(a, inner, rows, GroupedOuterTiles::aBox()),
+          mapOf(b, columns, rows, GroupedOuterTiles::bBox())};
+}
+
+SmallVector<nano::kernel::TemplateMap> nano::kernel::symmetricMaps(TypeRange, int64_t position,
+                                                                   int64_t matrices, int64_t size,
+                                                                   int64_t inner, bool transpose) {
+  const int64_t columns = transpose ? size : inner,
+                rows = rowsOfAll(matrices, transpose ? inner : size);
+  return {mapOf(position, columns, rows, SymmetricTiles::rowsBox(transpose)),
+          mapOf(position, columns, rows, SymmetricTiles::columnsBox(transpose))};
+}
+
+SmallVector<nano::kernel::TemplateMap> nano::kernel::attentionMaps(TypeRange buffers,
+                                                                   const AttentionShape &shape,
+                                                                   ArrayRef<int64_t> positions,
+                                                                   ArrayRef<int> boxRows) {
+  SmallVector<TemplateMap> maps;
+  for (auto [i, position] : llvm::enumerate(positions)) {
+    // q and dy have all heads, k and v those of keys; v and dy the size of values.
+    const int64_t heads = i == 0 || i == 3 ? shape.heads : shape.keyHeads,
+                  size = i < 2 ? shape.headSize : shape.valueSize;
+    int64_t between = size;
+    if (auto type = position < int64_t(buffers.size())
+                        ? dyn_cast<MemRefType>(buffers[size_t(position)])
+                        : MemRefType();
+        type && type.getRank() == 3)
+      between = type.getStridesAndOffset().first[1];
+    maps.push_back({position, (heads - 1) * between + size, shape.tokens, 64, boxRows[i]});
+  }
+  return maps;
 }
 
 SmallVector<int64_t> TemplateEntry::reads() const {
@@ -126,13 +271,91 @@ bool ProductAttr::isAdded(size_t result) const {
 }
 /// The epilogue reads elements at the places that it writes.
 bool ProductAttr::readsOtherPlaces() const { return false; }
-/// What the epilogue has of other buffers and leaves in results it alone says.
+/// What its end has of other buffers and leaves in results: see verifyEnd.
 uint64_t ProductAttr::getElementsReached(int64_t position) const {
   Reach reach(position);
   reach.of(getA(), {getRows(), getInner()}).of(getB(), {getColumns(), getInner()});
   if (getSecond())
     reach.of(getSecond().getInt(), {getColumns(), getInner()});
   return reach;
+}
+
+SmallVector<TemplateMap> ProductAttr::getMaps(TypeRange buffers) const {
+  SmallVector<TemplateMap> maps = {
+      mapOfRows(buffers, getA(), getRows(), getInner(), getTransposeA()),
+      mapOfColumns(buffers, getB(), getInner(), getColumns(), getTransposeB())};
+  if (getSecond())
+    maps.push_back(
+        mapOfColumns(buffers, getSecond().getInt(), getInner(), getColumns(), getTransposeB()));
+  return maps;
+}
+
+/// The end is called for neighbours of a row, as many as the epilogue takes, wherever there are
+/// some, and reads and writes by the rows of each matrix: it takes [rows, columns] of them, a row
+/// of what all rows share, and of sums and maxima one number for so many rows and columns as
+/// nano_matmul.h says. A result of 8 bits may lie with its rows as columns, of which 16 are stored
+/// at once.
+LogicalResult nano::kernel::verifyEnd(FuncOp kernel, Attribute instance) {
+  auto product = dyn_cast_or_null<ProductAttr>(instance);
+  if (!product)
+    return success();
+  using Tiles = nano::MatmulTiles;
+  constexpr int64_t turnedRows = Tiles::sumRows;
+  auto holds = [&](int64_t position, ArrayRef<int64_t> least,
+                   bool mayBeTurned = false) -> LogicalResult {
+    const MemRefType type = kernel.getBufferType(unsigned(position));
+    const bool isEnough = type.getRank() == int64_t(least.size()) &&
+                          llvm::all_of(llvm::zip_equal(type.getShape(), least), [](auto sizes) {
+                            return std::get<0>(sizes) >= std::get<1>(sizes);
+                          });
+    if (!isEnough)
+      return kernel.emitOpError("is a product whose end takes ")
+             << llvm::interleaved(least, "x") << " elements of buffer " << position << ", which is "
+             << type;
+    const SmallVector<int64_t> strides = type.getStridesAndOffset().first;
+    const bool isTurned = mayBeTurned && strides.front() == 1 && strides.back() >= least.front() &&
+                          least.front() % turnedRows == 0;
+    if (least.back() > 1 && strides.back() != 1 && !isTurned)
+      return kernel.emitOpError("is a product whose end takes rows of buffer ")
+             << position << " without gaps, which is " << type;
+    return success();
+  };
+  const int64_t rows = product.getRows(), columns = product.getColumns();
+  for (int64_t position : product.getOthers().asArrayRef()) {
+    const int64_t rank = kernel.getBufferType(unsigned(position)).getRank();
+    const int64_t matrix[] = {rows, columns};
+    if (rank > 0 && failed(holds(position, ArrayRef(matrix).take_back(rank == 1 ? 1 : 2))))
+      return failure();
+  }
+  func::FuncOp epilogue;
+  if (FlatSymbolRefAttr symbol = product.getEpilogue())
+    epilogue = kernel->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol.getAttr());
+  if (epilogue && epilogue.getNumResults() != product.getResults().size())
+    return kernel.emitOpError("is a product whose epilogue has ")
+           << epilogue.getNumResults() << " results, of which it puts away "
+           << product.getResults().size();
+  if (epilogue && epilogue.getNumArguments() > 0)
+    if (auto neighbours = dyn_cast<VectorType>(epilogue.getArgumentTypes().front());
+        neighbours && columns % neighbours.getNumElements() != 0)
+      return kernel.emitOpError("is a product whose end takes ")
+             << neighbours.getNumElements() << " columns at once, of " << columns;
+  for (auto [result, places] : llvm::enumerate(product.getWrittenPositions())) {
+    const bool isLargest = product.getLargest() &&
+                           llvm::is_contained(product.getLargest().asArrayRef(), int64_t(result)),
+               isColumnSum =
+                   product.getColumnSum() && product.getColumnSum().getInt() == int64_t(result),
+               isSum =
+                   epilogue && !isLargest && !isa<VectorType>(epilogue.getResultTypes()[result]);
+    const int64_t least[] = {
+        isLargest || isColumnSum ? int64_t(nano::divideUp(rows, Tiles::sumRows)) : rows,
+        isLargest ? int64_t(nano::divideUp(columns, Tiles::partColumns))
+        : isSum   ? int64_t(nano::divideUp(columns, Tiles::sumColumns))
+                  : columns};
+    for (int64_t position : places)
+      if (failed(holds(position, least, /*mayBeTurned=*/!isLargest && !isColumnSum && !isSum)))
+        return failure();
+  }
+  return success();
 }
 
 LogicalResult ProductAttr::verify(EmitError emitError, int64_t rows, int64_t columns, int64_t inner,

@@ -10,7 +10,17 @@
 #include <utility>
 #include <variant>
 
+namespace nano {
+struct AttentionShape;
+}
+
 namespace nano::kernel {
+
+/// A tensor map that a template loads by: of a matrix from the first element of a buffer on, in
+/// boxes whose rows are at most as wide as the swizzle of 128 bytes.
+struct TemplateMap {
+  int64_t buffer, columns, rows, boxColumns, boxRows;
+};
 
 /// A field of a template: see Kernel_Field.
 struct TemplateField {
@@ -98,6 +108,14 @@ struct TemplateEntry {
 /// Of an attribute that is one; none of other templates.
 std::optional<TemplateEntry> entryOf(mlir::Attribute instance);
 
+/// The tensor maps that a template loads by, in their order, of a kernel with these buffers; none
+/// of a kernel that is no template.
+llvm::SmallVector<TemplateMap> mapsOf(mlir::Attribute instance, mlir::TypeRange buffers);
+
+/// Reports, at the kernel of a product, a buffer that its end reads or writes and that is smaller
+/// in one of its dimensions, or lies otherwise, than the end takes it.
+mlir::LogicalResult verifyEnd(FuncOp kernel, mlir::Attribute instance);
+
 /// The product of sizes and distances: the largest number where one is below 0, or where it is
 /// beyond all memory.
 uint64_t extent(llvm::ArrayRef<int64_t> numbers);
@@ -131,6 +149,39 @@ private:
 
 /// Numbers of the memory that a scatter's two launches share.
 uint64_t scatterScratch(int64_t tokens, int64_t rows);
+
+/// Numbers that count the parts of split products.
+uint64_t splitCounts(mlir::DenseI64ArrayAttr rows, mlir::DenseI64ArrayAttr columns);
+
+/// f32 of the sums for dq of attention's gradients in five products, or numbers that count them.
+uint64_t attentionInFiveReach(int64_t tokens, int64_t heads, int64_t keyHeads, int64_t headSize,
+                              int64_t valueSize, int64_t multiprocessors,
+                              std::optional<int64_t> row, bool counts);
+
+/// The tensor maps of a product's A, [rows, inner] or, transposed, [inner, rows], and of its B,
+/// [inner, columns] or, transposed, [columns, inner], of the buffer at a position.
+TemplateMap mapOfRows(mlir::TypeRange buffers, int64_t position, int64_t rows, int64_t inner,
+                      bool isTransposed = false);
+TemplateMap mapOfColumns(mlir::TypeRange buffers, int64_t position, int64_t inner, int64_t columns,
+                         bool isTransposed);
+/// Of a factor [inner, across] of split products.
+TemplateMap splitMap(mlir::TypeRange buffers, int64_t position, int64_t inner, int64_t across);
+/// Of a symmetric product's factor, as rows and as columns.
+llvm::SmallVector<TemplateMap> symmetricMaps(mlir::TypeRange buffers, int64_t position,
+                                             int64_t matrices, int64_t size, int64_t inner,
+                                             bool transpose);
+/// Of a grouped product's rows and of the matrices of its groups one behind the other; of the
+/// factors of sums of outer products.
+llvm::SmallVector<TemplateMap> groupedMatmulMaps(mlir::TypeRange buffers, int64_t x, int64_t w,
+                                                 int64_t rows, int64_t groups, int64_t columns,
+                                                 int64_t inner, bool transpose);
+llvm::SmallVector<TemplateMap> groupedOuterMaps(int64_t a, int64_t b, int64_t rows, int64_t columns,
+                                                int64_t inner);
+/// Of q, k and v, and of gradients dy, at `positions`, whose boxes have so many rows: matrices
+/// whose rows hold all heads of a token.
+llvm::SmallVector<TemplateMap> attentionMaps(mlir::TypeRange buffers, const AttentionShape &shape,
+                                             llvm::ArrayRef<int64_t> positions,
+                                             llvm::ArrayRef<int> boxRows);
 
 /// "a transpose with a size of 0: must be at least 1".
 mlir::LogicalResult verifySizes(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,

@@ -12,6 +12,7 @@
 //
 // is refused: it writes argument 1, which it states only to read. So is what certainly leaves its
 // memory: by a number, by the last round of a loop, or by a template's sizes.
+#include "ir/kernel/Templates.h"
 #include "ir/step/Step.h"
 #include "passes/Passes.h"
 #include "passes/verify/KernelAccesses.h"
@@ -134,6 +135,37 @@ FailureOr<SmallVector<Touch>> touchesOfTemplate(kernel::FuncOp kernel,
   return touches;
 }
 
+/// The kernel has the tensor maps that its template loads by, and no others: the template counts
+/// the bytes that its boxes bring, and has room for so many.
+LogicalResult verifyMaps(kernel::FuncOp kernel) {
+  const SmallVector<kernel::TemplateMap> wanted = kernel::mapsOf(
+      kernel.getInstantiatesAttr(), kernel.getArgumentTypes().take_front(kernel.getNumBuffers()));
+  SmallVector<kernel::TensorMapAttr> maps;
+  if (kernel.getTensorMaps())
+    llvm::append_range(maps, kernel.getTensorMaps()->getAsRange<kernel::TensorMapAttr>());
+  if (maps.size() != wanted.size())
+    return kernel.emitOpError("is a template that loads by ")
+           << wanted.size() << " tensor maps, but has " << maps.size();
+  constexpr int64_t swizzle = 128;
+  for (auto [i, each] : llvm::enumerate(llvm::zip_equal(wanted, maps))) {
+    const auto &[want, map] = each;
+    if (map.getBuffer() != want.buffer)
+      return kernel.emitOpError("is a template that loads of buffer ")
+             << want.buffer << " by tensor map " << i << ", which is of buffer " << map.getBuffer();
+    if (map.getColumns() != want.columns || map.getRows() != want.rows)
+      return kernel.emitOpError("is a template that loads a matrix of ")
+             << want.rows << " rows of " << want.columns << " by tensor map " << i
+             << ", which is of " << map.getRows() << " rows of " << map.getColumns();
+    if (map.getBoxColumns() != want.boxColumns || map.getBoxRows() != want.boxRows ||
+        map.getSwizzleBytes() != swizzle)
+      return kernel.emitOpError("is a template that loads boxes of ")
+             << want.boxRows << " rows of " << want.boxColumns << ", in swizzles of " << swizzle
+             << " bytes, by tensor map " << i << ", which is of " << map.getBoxRows() << " rows of "
+             << map.getBoxColumns() << " in swizzles of " << map.getSwizzleBytes();
+  }
+  return success();
+}
+
 LogicalResult verifyKernel(kernel::FuncOp kernel) {
   if (kernel.isExternal())
     return success();
@@ -183,7 +215,11 @@ LogicalResult verifyKernel(kernel::FuncOp kernel) {
       if (!kernel.getBufferType(map.getBuffer()).hasStaticShape())
         return kernel.emitOpError("has a tensor map of buffer ")
                << map.getBuffer() << ", whose size is not known";
-  return success();
+  if (!kernel.getInstantiates())
+    return success();
+  if (failed(kernel::verifyEnd(kernel, kernel.getInstantiatesAttr())))
+    return failure();
+  return verifyMaps(kernel);
 }
 
 /// A launch does no more iterations than the body's indices have room for.

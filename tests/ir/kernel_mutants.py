@@ -13,224 +13,11 @@ import collections
 import sys
 
 from mutants import attack
-from op_mutants import HOSTILE
+from template_mutants import SIZES, TEMPLATES
 
 PASSES = ["-nano-verify-kernels"]
 ACCESSES = ["read", "write", "read_write", "add"]
 Do = collections.namedtuple("Do", "kind form buffer other at")  # kind: load or store; at: a column, or an iteration
-
-def places(tokens, rows):
-    """Of a scatter's classes of rows (nano_scatter_shape.h): as many as each has, with those that are not there."""
-    classes = 128
-    while classes > 1 and (classes // 2 >= rows or classes // 2 * 128 >= tokens):
-        classes //= 2
-    while -(-rows // classes) > 1024:
-        classes *= 2
-    return classes * -(-rows // classes)
-
-
-def scratch_of(tokens, rows):
-    """Numbers of a scatter's scratch memory; of sizes below 1 any number, as they are refused."""
-    return 2 * tokens + places(tokens, rows) + 1 if min(tokens, rows) > 0 else 1
-
-
-def attention(extra):
-    return lambda f: (
-        f"tokens = {f['tokens']}, heads = {f['heads']}, key_heads = {f['key_heads']}, head_size = {f['head_size']}, "
-        f"value_size = {f['value_size']}, vector_rows = {'true' if 'dq_sums' in f else 'false'}, "
-        f"multiprocessors = {f['multiprocessors']}, scale = 0.125 : f64, "
-        f"q = {f['q']}, k = {f['k']}, v = {f['v']}, first = {f['first']}, last = {f['last']}, {extra(f)}"
-    )
-
-
-def attention_reach(f):
-    queries, keys = f["tokens"] * f["heads"], f["tokens"] * f["key_heads"]
-    reach = {name: queries * f["head_size"] for name in ("q", "dq")} | {name: keys * f["head_size"] for name in ("k", "dk")}
-    reach |= {"v": keys * f["value_size"], "dv": keys * f["value_size"], "y": queries * f["value_size"], "dy": queries * f["value_size"]}
-    reach |= {"first": f["tokens"], "last": f["tokens"], "lse": queries, "delta": queries}
-    for name in ("dq", "dk", "dv"):
-        reach[f"{name}_sums"] = reach[name] // 64
-    return {name: count for name, count in reach.items() if name in f}
-
-
-def shares_heads(f):
-    return f["key_heads"] > 0 and f["heads"] % f["key_heads"] == 0
-
-
-def attention_sizes(f, r):
-    f["heads"] = f["key_heads"] * r.randint(1, 2)
-
-
-def grad_sizes(f, r):
-    attention_sizes(f, r)
-    f["tokens"] = 64 * r.randint(1, 2)
-
-
-def grad_text(f):
-    of = lambda names: "".join(f", {n} = {f[n]}" for n in names if n in f)
-    return f"lse = {f['lse']}, delta = {f['delta']}, dy = {f['dy']}, dq = [{f['dq']}], dk = [{f['dk']}], dv = [{f['dv']}]{of(SUMS)}"
-
-
-def exp_sizes(f, r):
-    f["columns"] = 128 * r.randint(1, 2)
-    f["kept"] = r.randint(1, f["columns"])
-
-
-def band_text(f):
-    return (
-        f"tokens = {f['tokens']}, heads = {f['heads']}, size = {f['size']}, width = {f['width']}, "
-        f"multiprocessors = {f['multiprocessors']}, transpose = false, on_matrices = false, "
-        f"first = {f['first']}, second = {f['second']}, y = [{f['y']}]"
-    )
-
-
-def recurrence_reach(f):
-    return {name: f["sequences"] * f["length"] * f["channels"] for name in ("a", "b", "h")}
-
-
-def recurrence_sizes(f, r):
-    across = "length" if f["channels"] == 1 else "channels"
-    f[across] *= f["vector"]
-
-
-def product_text(f):
-    return (
-        f"rows = {f['rows']}, columns = {f['columns']}, inner = {f['inner']}, transpose_a = false, transpose_b = true, "
-        f"blocks = {f['blocks']}, a = {f['a']}, b = {f['b']}, scales = [{f['scale_a']}, {f['scale_b']}], others = [{f['other']}], "
-        f"results = [array<i64: {f['y']}>, array<i64: {f['turned']}>], added = []"
-    )
-
-
-# What a template's text says of the fields; buffers read, written and added to; elements that each reaches, as far as the
-# fields say it; sizes that fit each other; whether fields do.
-class Template(collections.namedtuple("Template", "text reads writes reach adds sizes right", defaults=((), lambda f, r: None, lambda f: True))):
-    def buffers(self):
-        return self.reads + self.writes + self.adds
-
-
-SUMS = ("dq_sums", "dk_sums", "dv_sums")
-SIZES = ("size", "tokens", "rows", "sorted_rows", "columns", "inner", "kept", "blocks", "matrices", "groups", "p", "q_size", "heads", "key_heads",
-         "head_size", "value_size", "multiprocessors", "width", "sequences", "length", "channels", "vector")  # fmt: skip
-TEMPLATES = {
-    "scan": Template(
-        lambda f: f"size = {f['size']}, maximum = false, x = {f['x']}, y = [{f['y']}]",
-        ("x",), ("y",), lambda f: {"x": f["size"], "y": f["size"]},
-    ),
-    "argsort": Template(
-        lambda f: f"rows = {f['rows']}, columns = {f['columns']}, is_shared = false, x = {f['x']}, y = [{f['y']}]",
-        ("x",), ("y",), lambda f: {"x": f["rows"] * f["columns"], "y": f["rows"] * f["columns"]},
-    ),
-    "sparsemax": Template(
-        lambda f: f"rows = {f['rows']}, columns = {f['columns']}, vector = 1, x = {f['x']}, y = [{f['y']}]",
-        ("x",), ("y",), lambda f: {"x": f["rows"] * f["columns"], "y": f["rows"] * f["columns"]},
-    ),
-    "scatter_sort": Template(
-        lambda f: f"tokens = {f['tokens']}, rows = {f['rows']}, ids = {f['ids']}, sorted = {f['sorted']}",
-        ("ids",), ("sorted",), lambda f: {"ids": f["tokens"], "sorted": scratch_of(f["tokens"], f["rows"])},
-    ),
-    "scatter_sum": Template(
-        lambda f: f"tokens = {f['tokens']}, rows = {f['rows']}, sorted_rows = {f['sorted_rows']}, columns = {f['columns']}, "
-        f"vector_rows = false, x = {f['x']}, sorted = {f['sorted']}, y = [{f['y']}]",
-        ("x", "sorted"), ("y",),
-        lambda f: {
-            "x": f["tokens"] * f["columns"], "y": f["rows"] * f["columns"], "sorted": scratch_of(f["tokens"], f["sorted_rows"])
-        },
-        right=lambda f: f["rows"] <= f["sorted_rows"],
-        sizes=lambda f, r: f.update(sorted_rows=f["rows"] + r.randint(0, 2)),
-    ),
-    "transpose": Template(
-        lambda f: f"matrices = {f['matrices']}, p = {f['p']}, q = {f['q_size']}, "
-        + ", ".join(f"{n} = {f[n]}" for n in ("in_matrix", "in_row", "out_matrix", "out_row"))
-        + f", is_vector = false, x = {f['x']}, y = {f['y']}",
-        ("x",), ("y",),
-        lambda f: {
-            "x": (f["matrices"] - 1) * f["in_matrix"] + (f["q_size"] - 1) * f["in_row"] + f["p"],
-            "y": (f["matrices"] - 1) * f["out_matrix"] + (f["p"] - 1) * f["out_row"] + f["q_size"],
-        },
-    ),
-    "exp_matmul": Template(
-        lambda f: f"rows = {f['rows']}, columns = {f['columns']}, inner = {f['inner']}, kept = {f['kept']}, blocks = {f['blocks']}, "
-        f"x = {f['x']}, w = {f['w']}, targets = {f['targets']}, shift = {f['shift']}, e = [{f['e']}], parts = {f['parts']}",
-        ("x", "w", "targets", "shift"), ("e", "parts"),
-        lambda f: {
-            "x": f["rows"] * f["inner"], "w": f["columns"] * f["inner"], "targets": f["rows"], "shift": f["rows"],
-            "e": f["rows"] * f["columns"], "parts": f["rows"] * f["columns"] // 128,
-        },
-        sizes=exp_sizes, right=lambda f: f["columns"] % 128 == 0 and f["kept"] <= f["columns"],
-    ),
-    "exp_sums": Template(
-        lambda f: f"rows = {f['rows']}, columns = {f['columns']}, parts = {f['parts']}, e = [{f['e']}], sum = [{f['sum']}], "
-        f"largest = [{f['largest']}]",
-        ("parts",), ("sum", "largest"),
-        lambda f: {"parts": f["rows"] * f["columns"] // 128, "e": f["rows"] * f["columns"], "sum": f["rows"], "largest": f["rows"]},
-        adds=("e",), sizes=exp_sizes, right=lambda f: f["columns"] % 128 == 0,
-    ),
-    "attention": Template(
-        attention(lambda f: f"y = [{f['y']}], lse = [{f['lse']}]"),
-        ("q", "k", "v", "first", "last"), ("y", "lse"), attention_reach, sizes=attention_sizes, right=shares_heads,
-    ),
-    "attention_grad": Template(
-        attention(grad_text),
-        ("q", "k", "v", "first", "last", "lse", "delta", "dy"), ("dq", "dk", "dv", *SUMS), attention_reach,
-        sizes=grad_sizes, right=lambda f: shares_heads(f) and f["tokens"] % 64 == 0,
-    ),
-    "recurrence": Template(
-        lambda f: f"sequences = {f['sequences']}, length = {f['length']}, channels = {f['channels']}, vector = {f['vector']}, "
-        f"multiprocessors = {f['multiprocessors']}, reverse = false, adjoint = false, initial = 0.0 : f64, "
-        f"a = {f['a']}, b = {f['b']}, h = [{f['h']}]",
-        ("a", "b"), ("h",), recurrence_reach, sizes=recurrence_sizes,
-        right=lambda f: f["vector"] > 0 and f["length" if f["channels"] == 1 else "channels"] % f["vector"] == 0,
-    ),
-    "band_scores": Template(
-        band_text, ("first", "second"), ("y",),
-        lambda f: {name: f["tokens"] * f["heads"] * f["width" if name == "y" else "size"] for name in ("first", "second", "y")},
-    ),
-    "band_product": Template(
-        band_text, ("first", "second"), ("y",),
-        lambda f: {name: f["tokens"] * f["heads"] * f["width" if name == "first" else "size"] for name in ("first", "second", "y")},
-    ),
-    "grouped_matmul": Template(
-        lambda f: f"rows = {f['rows']}, groups = {f['groups']}, columns = {f['columns']}, inner = {f['inner']}, transpose = true, "
-        f"x = {f['x']}, w = {f['w']}, ends = {f['ends']}, y = [{f['y']}]",
-        ("x", "w", "ends"), ("y",),
-        lambda f: {
-            "x": f["rows"] * f["inner"], "w": f["groups"] * f["columns"] * f["inner"], "ends": f["groups"],
-            "y": f["rows"] * f["columns"],
-        },
-    ),
-    "grouped_outer": Template(
-        lambda f: f"rows = {f['rows']}, groups = {f['groups']}, columns = {f['columns']}, inner = {f['inner']}, "
-        f"a = {f['a']}, b = {f['b']}, ends = {f['ends']}, w = [{f['w']}]",
-        ("a", "b", "ends"), ("w",),
-        lambda f: {
-            "a": f["rows"] * f["inner"], "b": f["rows"] * f["columns"], "ends": f["groups"],
-            "w": f["groups"] * f["inner"] * f["columns"],
-        },
-    ),
-    "symmetric": Template(
-        lambda f: f"matrices = {f['matrices']}, size = {f['size']}, inner = {f['inner']}, blocks = {f['blocks']}, transpose = false, "
-        f"alpha = 1.0 : f64, beta = 1.0 : f64, x = {f['x']}, d = {f['d']}, c = {f['c']}",
-        ("x", "d"), ("c",),
-        lambda f: {
-            name: f["matrices"] * f["size"] * f["inner" if name == "x" else "size"] for name in ("x", "d", "c")
-        },
-    ),
-    "split": Template(
-        lambda f: f"rows = [{f['rows']}, {f['size']}], columns = [{f['columns']}, {f['width']}], inner = {f['inner']}, "
-        f"blocks = {f['blocks']}, a = [{f['a0']}, {f['a1']}], b = [{f['b0']}, {f['b1']}], c = [], sums = [{f['s0']}, {f['s1']}], "
-        f"counts = {f['counts']}",
-        ("a0", "a1", "b0", "b1"), (),
-        lambda f: {
-            "a0": f["inner"] * f["rows"], "a1": f["inner"] * f["size"], "b0": f["inner"] * f["columns"], "b1": f["inner"] * f["width"],
-            "s0": f["rows"] * f["columns"], "s1": f["size"] * f["width"],
-        },
-        adds=("s0", "s1", "counts"),
-    ),
-    "product": Template(
-        product_text, ("a", "b", "scale_a", "scale_b", "other"), ("y", "turned"),
-        lambda f: {"a": f["rows"] * f["inner"], "b": f["columns"] * f["inner"], "scale_a": 1, "scale_b": 1},
-    ),
-}  # fmt: skip
 
 
 class Kernel:
@@ -238,7 +25,7 @@ class Kernel:
         self.rows, self.columns = r.randint(1, 5), r.randint(1, 4)
         self.iterations, self.grain, self.types = self.rows, 1, ["memref<{}xi8>", "index", "index"]
         self.scratch, self.view = 0, None  # bytes; elements of a view of it, at a byte
-        self.body, self.template, self.fields, self.map = [], None, {}, None
+        self.body, self.template, self.fields, self.maps, self.bytes = [], None, {}, [], 4
         self.threads, self.constant, self.aligned = r.choice([None, 32, 256]), set(), {}
         self.sizes = []  # of each argument: rows and columns
         self.access = []
@@ -284,17 +71,32 @@ def observed(kernel, iterations=None):
     return does, outside, blind
 
 
-def map_is_right(kernel):
-    m = kernel.map
+def map_is_right(kernel, m):
     if not 0 <= m["buffer"] < len(kernel.sizes):
         return False
     rows, columns = kernel.sizes[m["buffer"]]
     if min(m["columns"], m["rows"]) < 1 or not 1 <= m["box_columns"] <= 256 or not 1 <= m["box_rows"] <= 256:
         return False
-    if m["row_bytes"] % 16 or m["row_bytes"] < 4 * m["columns"] or m["swizzle_bytes"] not in (32, 64, 128):
+    if m["row_bytes"] % 16 or m["row_bytes"] < kernel.bytes * m["columns"] or m["swizzle_bytes"] not in (32, 64, 128):
         return False
-    end = (m["rows"] - 1) * m["row_bytes"] + 4 * m["columns"]
-    return end <= 4 * rows * columns and 4 * m["box_columns"] <= m["swizzle_bytes"]
+    end = (m["rows"] - 1) * m["row_bytes"] + kernel.bytes * m["columns"]
+    return end <= kernel.bytes * rows * columns and kernel.bytes * m["box_columns"] <= m["swizzle_bytes"]
+
+
+def maps_are_the_templates(kernel):
+    """A template counts the bytes of its boxes, and has room for them: of these buffers, and no others."""
+    wanted = TEMPLATES[kernel.template].maps
+    wanted = wanted(kernel.fields) if wanted else []
+    return [(m["buffer"], m["box_columns"], m["box_rows"], m["swizzle_bytes"]) for m in kernel.maps] == [
+        (kernel.fields[name], 64, box_rows, 128) for name, _, _, box_rows in wanted
+    ]
+
+
+def has_room(size, count):
+    """Whether a buffer has so many elements, or rows and columns."""
+    if isinstance(count, tuple):
+        return size[0] >= count[0] and size[1] >= count[1]
+    return count <= size[0] * size[1]
 
 
 def is_right(kernel):
@@ -307,7 +109,7 @@ def is_right(kernel):
         return False
     if any(a <= 0 or a & (a - 1) for a in kernel.aligned.values()):
         return False
-    if kernel.map and not map_is_right(kernel):
+    if not all(map_is_right(kernel, m) for m in kernel.maps):
         return False
     if kernel.template:
         template, f = TEMPLATES[kernel.template], kernel.fields
@@ -321,7 +123,7 @@ def is_right(kernel):
         for name in template.writes + template.adds:
             does[f[name]][1] = True
         counts = template.reach(f)
-        if any(counts[n] > kernel.sizes[f[n]][0] * kernel.sizes[f[n]][1] for n in counts):
+        if any(not has_room(kernel.sizes[f[n]], counts[n]) for n in counts) or not maps_are_the_templates(kernel):
             return False
         if any(f.get(n, 0) < 0 for n in ("in_matrix", "in_row", "out_matrix", "out_row")):
             return False
@@ -389,8 +191,8 @@ def make(r):
         if not kernel.template:
             kernel.body.append(Do("load", "at", b, b, 0))
             kernel.sizes[b] = (max(rows, kernel.rows), columns)
-            kernel.map = dict(buffer=b, columns=columns, rows=kernel.sizes[b][0], row_bytes=64, box_columns=r.choice([4, 8, 16]),
-                              box_rows=r.choice([1, 8, 64]), swizzle_bytes=r.choice([64, 128]))  # fmt: skip
+            kernel.maps = [dict(buffer=b, columns=columns, rows=kernel.sizes[b][0], row_bytes=64, box_columns=r.choice([4, 8, 16]),
+                              box_rows=r.choice([1, 8, 64]), swizzle_bytes=r.choice([64, 128]))]  # fmt: skip
         else:
             kernel.sizes.pop(), kernel.access.pop()
     kernel.constant = {b for b, a in enumerate(kernel.access) if a == "read" and r.random() < 0.3}
@@ -413,13 +215,20 @@ def make_template(kernel, r):
     r.shuffle(names)
     f.update({name: b for b, name in enumerate(names)})
     counts = template.reach(f)
-    kernel.sizes = [(counts.get(name, 16), 1) for name in names]
+    sizes = [counts.get(name, 16) for name in names]
+    kernel.sizes = [size if isinstance(size, tuple) else (size, 1) for size in sizes]
     kernel.access = ["read" if name in template.reads else "write" if name in template.writes else "add" for name in names]
     kernel.rows = kernel.iterations = 1
     # Those that the template does not have: its text is without them.
     text = template.text(f)
     for name in [n for n in f if n not in names and template.text({**f, n: "?"}) == text]:
         del f[name]
+    if template.maps:
+        kernel.bytes = 2
+        kernel.maps = [
+            dict(buffer=f[name], columns=columns, rows=rows, row_bytes=2 * columns, box_columns=64, box_rows=box_rows, swizzle_bytes=128)
+            for name, columns, rows, box_rows in template.maps(f)
+        ]
 
 
 # Changes.
@@ -466,10 +275,23 @@ def other_place(kernel, r):
 
 
 def change_map(kernel, r):
-    if kernel.map:
-        name = r.choice(list(kernel.map))
-        near = kernel.map[name]
-        kernel.map[name] = r.choice([near - 1, near + 1, 2 * near, near // 2, near + 16, 0, -1, 256, 257, 1 << 40])
+    if kernel.maps:
+        changed = r.choice(kernel.maps)
+        name = r.choice(list(changed))
+        near = changed[name]
+        changed[name] = r.choice([near - 1, near + 1, 2 * near, near // 2, near + 16, 0, -1, 256, 257, 1 << 40])
+
+
+def change_maps(kernel, r):
+    if kernel.maps:
+        k = r.randrange(len(kernel.maps))
+        how = r.randrange(3)
+        if how == 0:
+            kernel.maps.pop(k)
+        elif how == 1:
+            kernel.maps.insert(k, dict(kernel.maps[k]))
+        else:
+            kernel.maps[k], kernel.maps[0] = kernel.maps[0], kernel.maps[k]
 
 
 def change_number(kernel, r):
@@ -556,7 +378,7 @@ def change_launched(kernel, r):
 CHANGES = {
     "an access stated otherwise": change_access, "a load or store of another buffer": move_do, "a load made a store, or a store a load": turn_do,
     "a load or store dropped": drop_do, "a load or store more": add_do, "two loads or stores swapped": swap_do,
-    "an element beside the one that was meant": other_place, "a number of a tensor map": change_map, "a number of a template": change_number,
+    "an element beside the one that was meant": other_place, "a number of a tensor map": change_map, "a tensor map too few, too many or at another's place": change_maps, "a number of a template": change_number,
     "a buffer of a template": change_buffer, "the kernel's iterations": change_iterations, "the grain": change_grain, "scratch memory, or a view of it": change_scratch,
     "the type of scratch, begin or end": change_fixed, "a parameter dropped or made constant": change_parameters,
     "an alignment": change_alignment, "the threads of a block": change_threads, "an operand of a launch": change_operands,
@@ -567,8 +389,15 @@ CHANGES = {
 # Text.
 
 
-def memref(size):
-    return f"memref<{size[0]}x{size[1]}xf32>"
+# The end of a product that makes sums along rows.
+END = """func.func @end(%p: vector<1xbf16>, %x: vector<1xbf16>) -> (vector<1xbf16>, f32) {
+%f = arith.constant 1.0 : f32
+func.return %p, %f : vector<1xbf16>, f32
+}"""
+
+
+def memref(size, bytes=4):
+    return f"memref<{size[0]}x{size[1]}x{'f32' if bytes == 4 else 'bf16'}>"
 
 
 def do_text(kernel, k, do):
@@ -611,17 +440,18 @@ def text_of(kernel):
             more += f" aligned {kernel.aligned[b]}"
         if stated and b in kernel.constant:
             more += " constant"
-        arguments.append(f"{kernel.access[b] + ' ' if stated else ''}%b{b}: {memref(size)}{more}")
+        arguments.append(f"{kernel.access[b] + ' ' if stated else ''}%b{b}: {memref(size, kernel.bytes)}{more}")
     names = ["%scratch", "%begin", "%end"][3 - len(kernel.types) :]
     arguments += [f"{n}: {t.format(kernel.scratch)}" for n, t in zip(names, kernel.types)]
     attributes = [f"iterations = {kernel.iterations} : i64", f"grain = {kernel.grain} : i64"]
     if kernel.threads is not None:
         attributes.append(f"launch = #kernel.launch<threads = {kernel.threads}>")
-    if kernel.map:
-        attributes.append(f"tensor_maps = [#kernel.tensor_map<{', '.join(f'{n} = {v}' for n, v in kernel.map.items())}>]")
+    if kernel.maps:
+        maps = (", ".join(f"{n} = {v}" for n, v in m.items()) for m in kernel.maps)
+        attributes.append(f"tensor_maps = [{', '.join(f'#kernel.tensor_map<{m}>' for m in maps)}]")
     if kernel.template:
-        attributes.append(f"instantiates = #kernel.{kernel.template}<{TEMPLATES[kernel.template].text(kernel.fields)}>")
-    lines = ["module {", "module @kernels {", f"kernel.func @k({', '.join(arguments)}) attributes {{{', '.join(attributes)}}} {{"]
+        attributes.append(f"instantiates = #kernel.{kernel.template.split('.')[0]}<{TEMPLATES[kernel.template].text(kernel.fields)}>")
+    lines = ["module {", "module @kernels {", END, f"kernel.func @k({', '.join(arguments)}) attributes {{{', '.join(attributes)}}} {{"]
     if kernel.body:
         most = max(kernel.rows, kernel.columns) + 1
         lines += [f"%c{n} = arith.constant {n} : index" for n in range(most + 1)] + ["%f = arith.constant 1.0 : f32"]
@@ -636,13 +466,13 @@ def text_of(kernel):
         lines.append("}")
     lines += ["kernel.return", "}", "}", 'step.program @first attributes {role = "first"} {']
     for k, size in enumerate(kernel.operands):
-        lines.append(f'%x{k} = step.buffer "x{k}" : {memref(size)}')
+        lines.append(f'%x{k} = step.buffer "x{k}" : {memref(size, kernel.bytes)}')
     options = [f"segments = {kernel.segments}"]
     if kernel.launched is not None:
         counts = ", ".join(map(str, kernel.launched))
         options.append(f"iterations = array<i64{': ' if counts else ''}{counts}>")
     operands = ", ".join(f"%x{k}" for k in range(len(kernel.operands)))
-    lines.append(f"step.launch @k({operands}) {{{', '.join(options)}}} : {', '.join(map(memref, kernel.operands))}")
+    lines.append(f"step.launch @k({operands}) {{{', '.join(options)}}} : {', '.join(memref(size, kernel.bytes) for size in kernel.operands)}")
     return "\n".join(lines + ["}", "}"]) + "\n"
 
 
