@@ -203,7 +203,8 @@ public:
           "column",     "part",       "product",     "others",       "totals",       "Columns",
           "columns",    "copies",     "copy",        "chunks",       "loadColumns",  "othersAt",
           "products",   "second",     "maxima",      "storeLargest", "place",        "largest",
-          "turned",     "result",     "storeTurned", "words"})
+          "turned",     "result",     "storeTurned", "words",        "Row",          "loadRow",
+          "ofRow"})
       names.take(word);
     for (unsigned i = 0; i < kernel.getNumBuffers(); ++i)
       if (isEpilogues(product, i)) {
@@ -278,7 +279,7 @@ public:
       text += fmt::format("  NANO_DEVICE float scale(int{}) const {{\n{}  }}\n",
                           products() > 1 ? " product" : "", printer.out);
     }
-    text += othersText() + columnsText();
+    text += othersText() + columnsText() + rowText();
     const std::string totals = fmt::format("nano::Vec<float, {}>", sums.size());
     const std::string maxima = fmt::format("nano::Vec<float, {}>", largest.size());
     const std::string opening = fmt::format(
@@ -294,6 +295,8 @@ public:
       text += fmt::format("const {} &second,\n{}", elements, indent);
     text += fmt::format("const Others &{}, const Columns &{}", matrices().empty() ? "" : "others",
                         rows().empty() ? "" : "columns");
+    if (!numbersOfRows().empty())
+      text += fmt::format(",\n{}const Row &ofRow", indent);
     if (!turned.empty())
       text += fmt::format(",\n{}nano::Vec<uint32_t, {}> (&turned)[{}]", indent, lanes() / 4,
                           turned.size());
@@ -335,15 +338,27 @@ private:
   size_t products() { return product.getSecond() ? 2 : 1; }
   bool isConstant(unsigned argument) { return kernel.getParameter(argument).getConstant(); }
   int64_t rankOf(unsigned argument) { return kernel.getBufferType(argument).getRank(); }
-  /// The matrices that the epilogue reads, which are asked for ahead, and what all rows share,
-  /// which is read once for many; each argument once.
-  SmallVector<int64_t> matrices() { return ofRank(2); }
-  SmallVector<int64_t> rows() { return ofRank(1); }
-  SmallVector<int64_t> ofRank(int64_t rank) {
+  /// The matrices that the epilogue reads, which are asked for ahead, what all rows share, which is
+  /// read once for many, and what a row's elements share; each argument once.
+  SmallVector<int64_t> matrices() {
+    return othersOf([&](int64_t argument, Type) { return rankOf(argument) == 2; });
+  }
+  SmallVector<int64_t> rows() {
+    return othersOf([&](int64_t argument, Type type) {
+      return rankOf(argument) == 1 && isa<VectorType>(type);
+    });
+  }
+  SmallVector<int64_t> numbersOfRows() {
+    return othersOf([&](int64_t argument, Type type) {
+      return rankOf(argument) == 1 && !isa<VectorType>(type);
+    });
+  }
+  SmallVector<int64_t> othersOf(function_ref<bool(int64_t, Type)> isAsked) {
     SmallVector<int64_t> arguments;
-    for (int64_t i : others())
-      if (rankOf(i) == rank && !llvm::is_contained(arguments, i))
-        arguments.push_back(i);
+    for (auto [argument, type] :
+         llvm::zip_equal(others(), epilogue.getArgumentTypes().drop_front(products())))
+      if (isAsked(argument, type) && !llvm::is_contained(arguments, argument))
+        arguments.push_back(argument);
     return arguments;
   }
   std::string elementOf(unsigned argument) {
@@ -409,6 +424,19 @@ private:
                        "const {{\n    return {{{}}};\n  }}\n",
                        held, reads);
   }
+  /// Row and what reads it, where there is one.
+  std::string rowText() {
+    std::string held, reads;
+    for (int64_t i : numbersOfRows()) {
+      held += fmt::format(" {} {};", elementOf(i), members[i]);
+      reads += fmt::format("{}nano::read({} + row)", reads.empty() ? "" : ", ", members[i]);
+    }
+    if (held.empty())
+      return "";
+    return fmt::format("  struct Row {{{} }};\n  NANO_DEVICE Row loadRow(int row) const {{\n"
+                       "    return {{{}}};\n  }}\n",
+                       held, reads);
+  }
   /// What the epilogue reads, each as often as it has arguments for it.
   ArrayRef<int64_t> others() { return product.getOthers().asArrayRef(); }
   /// Where a result goes.
@@ -451,7 +479,8 @@ private:
         continue;
       }
       if (rankOf(argument) == 1) {
-        printer.define(epilogue.getArgument(i), "columns." + name);
+        const bool isOfRows = llvm::is_contained(numbersOfRows(), int64_t(argument));
+        printer.define(epilogue.getArgument(i), (isOfRows ? "ofRow." : "columns.") + name);
         continue;
       }
       std::string number = printer.names.take(name + "_value");

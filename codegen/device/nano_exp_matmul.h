@@ -48,8 +48,8 @@ template <class S> struct ExpMatmul {
   NANO_DEVICE Others load(int, int) const { return {}; }
   NANO_DEVICE Columns loadColumns(int) const { return {}; }
   NANO_DEVICE Row loadRow(int row) const { return {shift.read(row), targets.read(row)}; }
-  NANO_DEVICE Vec<float, 1> store(int row, int column, const Vec<bf16, 8> &product,
-                                  const Row &ofRow) const {
+  NANO_DEVICE Vec<float, 1> store(int row, int column, const Vec<bf16, 8> &product, const Others &,
+                                  const Columns &, const Row &ofRow) const {
     Vec<float, 8> above = to<float>(product) - ofRow.shift;
     if (const int target = ofRow.target - column; uint32_t(target) < 8)
       keep(above, [&](int i) { return i != target; });

@@ -33,9 +33,9 @@
 //                                      some, store returns what the eight columns add to them,
 //                                      Vec<float, sums>, and
 //   storeSums(row, part, totals)       takes those of the columns 128·part … 128·part + 127
-//   Row, loadRow(row) → Row            where there are sums, and instead of what Others and Columns
-//                                      are: what is read once for a row of a tile. Then it is
-//                                      store(row, column, products, ofRow)
+//   Row, loadRow(row) → Row            of products of bf16, where P says so: what is read once for
+//                                      a row of a tile. Then it is
+//                                      store(row, column, products, others, columns, ofRow)
 //   handsOver                          whether other warps than those that multiply do the
 //                                      epilogue; where P does not say, those that make sums do
 //   addsColumns                        whether the epilogue makes sums along columns, and none

@@ -294,12 +294,17 @@ private:
     const bool isFirst = half % 2 == 0 && i == 0;
     [[maybe_unused]] Vec<uint32_t, 2> turned[P::turned == 0 ? 1 : P::turned];
     const auto end = [&] {
-      if constexpr (P::products > 1)
+      const auto &ofRow = rows[unsigned(half) % 2][i];
+      if constexpr (P::products > 1 && hasRows)
+        return x.store(row(half, i), column(half), chunk, chunkOf(1), other, columns, ofRow);
+      else if constexpr (P::products > 1)
         return x.store(row(half, i), column(half), chunk, chunkOf(1), other, columns);
+      else if constexpr (P::turned > 0 && hasRows)
+        return x.store(row(half, i), column(half), chunk, other, columns, ofRow, turned);
       else if constexpr (P::turned > 0)
         return x.store(row(half, i), column(half), chunk, other, columns, turned);
       else if constexpr (hasRows)
-        return x.store(row(half, i), column(half), chunk, rows[unsigned(half) % 2][i]);
+        return x.store(row(half, i), column(half), chunk, other, columns, ofRow);
       else
         return x.store(row(half, i), column(half), chunk, other, columns);
     };

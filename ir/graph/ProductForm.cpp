@@ -192,12 +192,21 @@ Value partialLargestOf(Value value) {
   return isOfBlocks ? reshape.getX() : Value();
 }
 
+bool hasNumberOfRow(Value argument) {
+  return isa<BlockArgument>(argument) && tensorType(argument).getRank() == 1 &&
+         !argument.use_empty() && llvm::all_of(argument.getUsers(), [](Operation *user) {
+           auto broadcast = dyn_cast<BroadcastOp>(user);
+           return broadcast && tensorType(broadcast).getRank() == 2 &&
+                  broadcast.getDims() == ArrayRef<int64_t>{0};
+         });
+}
+
 /// True for what a thread computes of eight neighbours of a row from those of its operands, and not
 /// from where they are.
 static bool isOfElements(Operation &op) {
   if (auto broadcast = dyn_cast<BroadcastOp>(op))
     return tensorType(broadcast.getX()).getRank() == 0 ||
-           broadcast.getDims() == ArrayRef<int64_t>{1};
+           broadcast.getDims() == ArrayRef<int64_t>{1} || hasNumberOfRow(broadcast.getX());
   return op.hasTrait<ElementwiseOp>() && !isa<IotaOp>(op);
 }
 
@@ -234,9 +243,14 @@ public:
         !products.empty() &&
         llvm::all_of(argument.getUsers(), [&](Operation *user) { return products.contains(user); });
     const RankedTensorType type = tensorType(argument);
+    if (hasNumberOfRow(argument))
+      return type.getElementType().isF32() && type.getShape() == whole.take_front() &&
+                     tensorType(product).getElementType().isBF16()
+                 ? ""
+                 : otherOperands;
     if (isFactor || (fits(argument) && (type.getRank() > 0 || type.getElementType().isF32())))
       return "";
-    return "its kernel reads more than whole matrices, columns and numbers";
+    return otherOperands;
   }
 
   /// Why it has no such op; empty when it may.
@@ -266,6 +280,8 @@ private:
             type.getShape() == whole.drop_front());
   }
 
+  static constexpr const char *otherOperands =
+      "its kernel reads more than whole matrices, rows, columns and numbers";
   Value product;
   ArrayRef<int64_t> whole;
   llvm::SmallPtrSet<Operation *, 2> products; ///< that the kernel begins with
@@ -291,6 +307,8 @@ std::string epilogueObstacle(Block &body, Value product) {
     if (partialLargestOf(result))
       largest.insert(result);
   }
+  if (!ofRows.empty() && llvm::any_of(body.getArguments(), hasNumberOfRow))
+    return "its kernel reads numbers of rows, and sums rows";
   if (!largest.empty() && !ofRows.empty())
     return "its kernel has a maximum, and sums of rows beside it";
   if (ofColumns.size() > 1 || (!ofColumns.empty() && !ofRows.empty()))

@@ -76,9 +76,10 @@ mlir::Value partialLargestOf(mlir::Value value);
 /// Why the ops of a body are no epilogue of `product`, which is a value of it, an argument or the
 /// result of its first op; empty when they are one. All others are element-wise over its elements,
 /// its columns or single numbers, or partial sums of what is; what they read are whole matrices,
-/// one number a column, and f32 numbers; results are whole, or where the product is of bf16 partial
-/// sums of f32, along rows or one along columns, or partial maxima, but not beside sums of rows;
-/// and nothing but results is of 8 bits.
+/// one number a column, f32 numbers, and where the product is of bf16 and no rows are summed one
+/// f32 number a row; results are whole, or where the product is of bf16 partial sums of f32, along
+/// rows or one along columns, or partial maxima, but not beside sums of rows; and nothing but
+/// results is of 8 bits.
 std::string epilogueObstacle(mlir::Block &body, mlir::Value product);
 /// Likewise of two products: nothing else that is read is a whole matrix, and nothing is summed; a
 /// partial maximum may be found.
@@ -92,6 +93,9 @@ std::string turningObstacle(const Product &product, mlir::ValueRange turned);
 /// Why the kernel's body, which begins with products, is none that a generated kernel computes;
 /// empty when it is one.
 std::string productsObstacle(mlir::Block &body);
+
+/// True for an argument of a kernel's body that has one number for each row of what is read of it.
+bool hasNumberOfRow(mlir::Value argument);
 
 /// True when an epilogue of `product` can compute the value of the same body.
 bool isOfEpilogue(mlir::Value value, mlir::Value product);

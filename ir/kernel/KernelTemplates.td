@@ -85,7 +85,7 @@ def Kernel_ProductAttr : Kernel_Template<"Product", "product", ["isAdded", "read
   let summary = "a matrix product, or two of the same A, with what follows (nano_matmul.h)";
   let description = [{
     Of matrices `a` and `b`, which the kernel has tensor maps of. `scales` are the buffers of 8-bit factors' two scales, of each product; empty: there are none. `epilogue` is a function beside the kernel: it takes neighbours of a
-    row of each product, eight, or of a product of f32 four, and the elements at the same place of each of the buffers `others`, as vectors, or as a number where the buffer is one; its
+    row of each product, eight, or of a product of f32 four, and the elements at the same place of each of the buffers `others`, as vectors, or as a number where the buffer is one or has one for each row; its
     results go to the buffers of `results`: vectors, or a number that the neighbours add to a partial sum of their row. Behind a gradient, a product of 8 bits with a factor of f8E5M2,
     one of 8 bits may lie there with its rows as columns.
 

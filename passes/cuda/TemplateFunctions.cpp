@@ -155,8 +155,9 @@ LogicalResult epilogueFunction(step::TaskOp task, StringRef name, OpBuilder &mod
   llvm::append_range(operands, epilogueReads(task, inPlace));
   auto valueType = [&](Value value) -> Type {
     const auto type = cast<RankedTensorType>(value.getType());
-    return type.getRank() == 0 || isNumber(value) ? type.getElementType()
-                                                  : VectorType::get({lanes}, type.getElementType());
+    return type.getRank() == 0 || isNumber(value) || nano::hasNumberOfRow(value)
+               ? type.getElementType()
+               : VectorType::get({lanes}, type.getElementType());
   };
   Location loc = linesOf(task);
   auto function =

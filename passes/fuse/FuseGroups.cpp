@@ -315,8 +315,25 @@ bool Groups::endApart(int64_t maker, int64_t reader) {
   return isRead;
 }
 
+bool Groups::areOfReductions(int64_t numbers, int64_t reader) {
+  const Space space = groups[reader].space;
+  if (!endProducts || groups[numbers].space.elements() != space.rows || space.columns == 1 ||
+      groups[reader].reduces || groups[reader].columnReduces || !ownProduct(reader))
+    return false;
+  llvm::SmallSetVector<Operation *, 8> behind(llvm::from_range, groups[numbers].ops);
+  for (size_t i = 0; i < behind.size(); ++i) {
+    if (isa<ReduceOp>(behind[i]) && !isColumnReduce(behind[i]))
+      return true;
+    for (Value operand : behind[i]->getOperands())
+      if (Operation *made = operand.getDefiningOp();
+          made && isFusible(made) && tensorType(operand).getNumElements() == space.rows)
+        behind.insert(made);
+  }
+  return false;
+}
+
 bool Groups::tryJoin(int64_t a, int64_t b, bool both) {
-  if (a == b)
+  if (a == b || areOfReductions(a, b) || areOfReductions(b, a))
     return false;
   std::optional<Space> space = commonSpace(groups[a], groups[b], both);
   if (!space || readsElsewhere(a, b) || endApart(a, b) || endApart(b, a))

@@ -90,6 +90,9 @@ private:
   /// reads nothing else, what is written in any case: as one kernel they would end one product, and
   /// the result of the other crossed memory.
   bool endApart(int64_t maker, int64_t reader);
+  /// True when `numbers`, one a row each, are made of what reductions come to, and `reader` can be
+  /// the end of a product: it takes such numbers, but makes none.
+  bool areOfReductions(int64_t numbers, int64_t reader);
   bool isReadElsewhere(mlir::Operation *op, int64_t from, int64_t to,
                        llvm::SmallDenseSet<mlir::Operation *> &asked);
   /// True when threads can hold what one kernel of both, which reduces along rows and sums columns,

@@ -127,7 +127,7 @@ def Fuse : Pass<"nano-fuse", "::mlir::ModuleOp"> {
     other column is a rotation by one.
 
     With `end-products` two groups stay apart where each alone reads a product and the first one reads nothing else, if what the second one needs of it is written in any case: each can be the end of its
-    product then, as the square of max(h, 0) that is made again and the gradient that goes back through it.
+    product then, as the square of max(h, 0) that is made again and the gradient that goes back through it. Nor do numbers of rows that reductions come to, as a norm's factors, join what may be the end of a product: it reads such numbers.
   }];
   let options = [
     Option<"bothSums", "both-sums", "bool", "false", "kernels may reduce along rows and sum columns in one pass">,
@@ -152,7 +152,7 @@ def FuseProducts : Pass<"nano-fuse-products", "::mlir::ModuleOp"> {
     }                                                        }
     ```
 
-    The other operands are whole matrices or one number a column, of 2- or 4-byte elements, single f32 numbers and constants; results are whole. Others may read the product too,
+    The other operands are whole matrices or one number a column, of 2- or 4-byte elements, single f32 numbers, one f32 number a row of a product of bf16 where no rows are summed, and constants; results are whole. Others may read the product too,
     behind the kernel, which then writes it besides, unless it sums rows.
 
     A kernel that reads two products of one A and as many columns each, as a gate and what it gates, and no other whole matrix, begins with both.

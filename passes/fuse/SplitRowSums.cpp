@@ -91,7 +91,8 @@ private:
       auto isTransposed = llvm::any_of(result.getUsers(), llvm::IsaPred<TransposeOp>);
       if (!isWhole(value))
         rows.insert(value);
-      else if (!isTransposed && isOfEpilogue(value, product))
+      else if (!isTransposed && isOfEpilogue(value, product) &&
+               llvm::none_of(behind({value}, {}), hasNumberOfRow))
         epilogue.insert(value);
       else
         elements.insert(value);

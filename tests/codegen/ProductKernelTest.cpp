@@ -400,6 +400,68 @@ TEST(ProductKernel, OtherOperandsAndTwoResults) {
       .check(2);
 }
 
+TEST(ProductKernel, NumbersOfRows) {
+  // One number a row, beside one a column and a matrix, and of two products; as many rows as
+  // columns; rows that tiles do not divide, in several tiles a block.
+  for (const Sizes &size :
+       {Sizes{200, 72, 64, 2}, Sizes{264, 264, 200, 2}, Sizes{513, 40, 72, 4}}) {
+    SCOPED_TRACE(size.text());
+    const std::map<std::string, int64_t> sizes = {
+        {"ROWS", size.rows}, {"COLS", size.columns}, {"INNER", size.inner}};
+    ProductTask(withSizes(R"(
+    step.program @p {
+      %a = step.buffer "a" : memref<ROWSxINNERxbf16>
+      %b = step.buffer "b" : memref<INNERxCOLSxbf16>
+      %o = step.buffer "other" : memref<ROWSxCOLSxbf16>
+      %d = step.buffer "bias" : memref<COLSxf32>
+      %r = step.buffer "factors" : memref<ROWSxf32>
+      %y = step.buffer "y" : memref<ROWSxCOLSxbf16>
+      step.task ins(%a, %o, %b, %d, %r) outs(%y)
+          : (memref<ROWSxINNERxbf16>, memref<ROWSxCOLSxbf16>, memref<INNERxCOLSxbf16>, memref<COLSxf32>, memref<ROWSxf32>)
+          -> memref<ROWSxCOLSxbf16> {
+      ^bb0(%x: tensor<ROWSxINNERxbf16>, %e: tensor<ROWSxCOLSxbf16>, %w: tensor<INNERxCOLSxbf16>, %f: tensor<COLSxf32>, %n: tensor<ROWSxf32>):
+        %p = nano.matmul %x, %w : (tensor<ROWSxINNERxbf16>, tensor<INNERxCOLSxbf16>) -> tensor<ROWSxCOLSxbf16>
+        %q = nano.cast %p : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %g = nano.broadcast %n dims [0] : tensor<ROWSxf32> -> tensor<ROWSxCOLSxf32>
+        %h = nano.mul %q, %g : tensor<ROWSxCOLSxf32>
+        %i = nano.broadcast %f dims [1] : tensor<COLSxf32> -> tensor<ROWSxCOLSxf32>
+        %j = nano.add %h, %i : tensor<ROWSxCOLSxf32>
+        %k = nano.cast %e : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %l = nano.add %j, %k : tensor<ROWSxCOLSxf32>
+        %m = nano.cast %l : tensor<ROWSxCOLSxf32> -> tensor<ROWSxCOLSxbf16>
+        nano.yield %m : tensor<ROWSxCOLSxbf16>
+      }
+    })",
+                          sizes))
+        .check(size.multiprocessors);
+    ProductTask(withSizes(R"(
+    step.program @p {
+      %a = step.buffer "a" : memref<ROWSxINNERxbf16>
+      %b = step.buffer "b" : memref<COLSxINNERxbf16>
+      %c = step.buffer "c" : memref<COLSxINNERxbf16>
+      %r = step.buffer "factors" : memref<ROWSxf32>
+      %y = step.buffer "y" : memref<ROWSxCOLSxbf16>
+      %z = step.buffer "z" : memref<ROWSxCOLSxbf16>
+      step.task ins(%a, %b, %c, %r) outs(%y, %z)
+          : (memref<ROWSxINNERxbf16>, memref<COLSxINNERxbf16>, memref<COLSxINNERxbf16>, memref<ROWSxf32>)
+          -> (memref<ROWSxCOLSxbf16>, memref<ROWSxCOLSxbf16>) {
+      ^bb0(%x: tensor<ROWSxINNERxbf16>, %v: tensor<COLSxINNERxbf16>, %w: tensor<COLSxINNERxbf16>, %n: tensor<ROWSxf32>):
+        %p = nano.matmul %x, %v {transpose_b} : (tensor<ROWSxINNERxbf16>, tensor<COLSxINNERxbf16>) -> tensor<ROWSxCOLSxbf16>
+        %q = nano.matmul %x, %w {transpose_b} : (tensor<ROWSxINNERxbf16>, tensor<COLSxINNERxbf16>) -> tensor<ROWSxCOLSxbf16>
+        %g = nano.broadcast %n dims [0] : tensor<ROWSxf32> -> tensor<ROWSxCOLSxf32>
+        %f = nano.cast %p : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %h = nano.cast %q : tensor<ROWSxCOLSxbf16> -> tensor<ROWSxCOLSxf32>
+        %i = nano.mul %f, %g : tensor<ROWSxCOLSxf32>
+        %s = nano.add %i, %h : tensor<ROWSxCOLSxf32>
+        %m = nano.cast %s : tensor<ROWSxCOLSxf32> -> tensor<ROWSxCOLSxbf16>
+        nano.yield %m, %q : tensor<ROWSxCOLSxbf16>, tensor<ROWSxCOLSxbf16>
+      }
+    })",
+                          sizes))
+        .check(size.multiprocessors);
+  }
+}
+
 TEST(ProductKernel, Parts) {
   // Factors, an operand and the result are columns of wider buffers.
   ProductTask(R"(

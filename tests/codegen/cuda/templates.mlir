@@ -324,6 +324,39 @@ step.program @product {
 
 // -----
 
+// One number a row is read once for a row of a tile, and the epilogue takes it as a number.
+// IR-LABEL: step.program @product_of_rows
+// IR:       func.func private @matmul_mul_cast_{{.*}}.epilogue(%{{.*}}: vector<8xbf16>, %{{.*}}: f32) -> vector<8xbf16>
+// CHECK-LABEL: // matmul_mul_cast
+// CHECK:         const float *factors;
+// CHECK:         struct Columns {};
+// CHECK-NEXT:    NANO_DEVICE Columns loadColumns(int) const { return {}; }
+// CHECK-NEXT:    struct Row { float factors; };
+// CHECK-NEXT:    NANO_DEVICE Row loadRow(int row) const {
+// CHECK-NEXT:      return {nano::read(factors + row)};
+// CHECK-NEXT:    }
+// CHECK-NEXT:    NANO_DEVICE void store(int row, int column, const nano::Vec<nano::bf16, 8> &product,
+// CHECK-NEXT:                           const Others &, const Columns &,
+// CHECK-NEXT:                           const Row &ofRow) const {
+// CHECK:           nano::to<float>(product) * ofRow.factors
+step.program @product_of_rows {
+  %a = step.buffer "a" : memref<49152x768xbf16>
+  %b = step.buffer "b" : memref<768x3072xbf16>
+  %r = step.buffer "factors" : memref<49152xf32>
+  %y = step.buffer "y" : memref<49152x3072xbf16>
+  step.task ins(%a, %b, %r) outs(%y) : (memref<49152x768xbf16>, memref<768x3072xbf16>, memref<49152xf32>) -> memref<49152x3072xbf16> {
+  ^bb0(%x: tensor<49152x768xbf16>, %w: tensor<768x3072xbf16>, %n: tensor<49152xf32>):
+    %p = nano.matmul %x, %w : (tensor<49152x768xbf16>, tensor<768x3072xbf16>) -> tensor<49152x3072xbf16>
+    %q = nano.cast %p : tensor<49152x3072xbf16> -> tensor<49152x3072xf32>
+    %g = nano.broadcast %n dims [0] : tensor<49152xf32> -> tensor<49152x3072xf32>
+    %h = nano.mul %q, %g : tensor<49152x3072xf32>
+    %m = nano.cast %h : tensor<49152x3072xf32> -> tensor<49152x3072xbf16>
+    nano.yield %m : tensor<49152x3072xbf16>
+  }
+}
+
+// -----
+
 // Factors of 8 bits have a scale each, and sums along a row are stored for every 128 columns. The special functions of what is only added up are
 // shared.
 // IR-LABEL: step.program @statistics

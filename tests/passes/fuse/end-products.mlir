@@ -51,3 +51,30 @@ nano.program @both(%x: tensor<64x16xbf16>, %w: tensor<48x16xbf16>, %d: tensor<64
   %dh = nano.mul %g, %t : tensor<64x48xbf16>
   nano.return %dv, %dh : tensor<16x48xf32>, tensor<64x48xbf16>
 }
+
+// What a product's end multiplies its rows by is made where the sums are that it comes of: the end takes numbers of rows and makes none.
+// CHECK-LABEL: nano.program @factors
+// CHECK: %[[R:.*]] = nano.fused(%arg0) : (tensor<64x16xbf16>) -> tensor<64xf32> {
+// CHECK: nano.rsqrt
+// CHECK: %[[P:.*]] = nano.matmul %arg0, %arg1
+// CHECK: nano.fused(%[[P]], %[[R]])
+// CHECK-NOT: nano.fused(
+// JOINED-LABEL: nano.program @factors
+// JOINED: nano.fused(%arg0) : (tensor<64x16xbf16>) -> tensor<64xf32> {
+// JOINED-NOT: nano.rsqrt
+// JOINED: nano.fused(
+// JOINED: nano.rsqrt
+nano.program @factors(%x: tensor<64x16xbf16>, %w: tensor<48x16xbf16>) -> tensor<64x48xbf16> {
+  %c = nano.constant 0.0625 : tensor<64xf32>
+  %f = nano.cast %x : tensor<64x16xbf16> -> tensor<64x16xf32>
+  %q = nano.mul %f, %f : tensor<64x16xf32>
+  %s = nano.reduce sum %q dims [1] : tensor<64x16xf32> -> tensor<64xf32>
+  %z = nano.mul %s, %c : tensor<64xf32>
+  %r = nano.rsqrt %z : tensor<64xf32>
+  %p = nano.matmul %x, %w {transpose_b} : (tensor<64x16xbf16>, tensor<48x16xbf16>) -> tensor<64x48xbf16>
+  %g = nano.cast %p : tensor<64x48xbf16> -> tensor<64x48xf32>
+  %b = nano.broadcast %r dims [0] : tensor<64xf32> -> tensor<64x48xf32>
+  %m = nano.mul %g, %b : tensor<64x48xf32>
+  %y = nano.cast %m : tensor<64x48xf32> -> tensor<64x48xbf16>
+  nano.return %y : tensor<64x48xbf16>
+}

@@ -168,7 +168,7 @@ nano.program @two_sums(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>) -> (
 // -----
 
 nano.program @sum_of_rows(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<4096xf32>) -> (tensor<4096xf32>) {
-  // expected-remark @below {{left to the library: its kernel reads more than whole matrices, columns and numbers}}
+  // expected-remark @below {{left to the library: its kernel reads numbers of rows, and sums rows}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p, %o0) : (tensor<4096x512xbf16>, tensor<4096xf32>) -> (tensor<4096xf32>) {
   ^bb0(%a: tensor<4096x512xbf16>, %b: tensor<4096xf32>):
@@ -248,7 +248,7 @@ nano.program @sum_and_columns(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16
 // -----
 
 nano.program @rows(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<4096xbf16>) -> (tensor<4096x512xbf16>) {
-  // expected-remark @below {{left to the library: its kernel reads more than whole matrices, columns and numbers}}
+  // expected-remark @below {{left to the library: its kernel reads more than whole matrices, rows, columns and numbers}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p, %o0) : (tensor<4096x512xbf16>, tensor<4096xbf16>) -> (tensor<4096x512xbf16>) {
   ^bb0(%a: tensor<4096x512xbf16>, %b0: tensor<4096xbf16>):
@@ -262,7 +262,7 @@ nano.program @rows(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: ten
 // -----
 
 nano.program @short_number(%x: tensor<4096x256xbf16>, %w: tensor<256x512xbf16>, %o0: tensor<bf16>) -> (tensor<4096x512xbf16>) {
-  // expected-remark @below {{left to the library: its kernel reads more than whole matrices, columns and numbers}}
+  // expected-remark @below {{left to the library: its kernel reads more than whole matrices, rows, columns and numbers}}
   %p = nano.matmul %x, %w : (tensor<4096x256xbf16>, tensor<256x512xbf16>) -> tensor<4096x512xbf16>
   %y = nano.fused(%p, %o0) : (tensor<4096x512xbf16>, tensor<bf16>) -> (tensor<4096x512xbf16>) {
   ^bb0(%a: tensor<4096x512xbf16>, %b0: tensor<bf16>):

@@ -1,7 +1,7 @@
 // RUN: nano-opt %s -nano-fuse-products=report -split-input-file -verify-diagnostics | FileCheck %s
 // RUN: nano-opt %s -nano-fuse-products=products=library -split-input-file | FileCheck %s --check-prefix=LIBRARY --implicit-check-not="{{^      %.* = nano.matmul}}"
 // RUN: nano-opt %s -nano-fuse-products=products=fused -nano-verify-fused -split-input-file | FileCheck %s --check-prefix=FUSED
-// LIBRARY-COUNT-8: {{^    %.* = nano.matmul}}
+// LIBRARY-COUNT-9: {{^    %.* = nano.matmul}}
 
 // The product becomes the kernel's first op, its factors the kernel's last operands; the function's traffic is counted again.
 // CHECK-LABEL: nano.program @square
@@ -55,6 +55,28 @@ nano.program @operands(%x: tensor<49152x768xbf16>, %w: tensor<768x3072xbf16>, %o
     nano.yield %q, %k : tensor<49152x3072xbf16>, tensor<49152x3072xf32>
   }
   nano.return %y#0, %y#1 : tensor<49152x3072xbf16>, tensor<49152x3072xf32>
+}
+
+// -----
+
+// One number a row, of as many rows as columns too.
+// CHECK-LABEL: nano.program @rows
+// CHECK-NEXT:    %[[Y:.*]] = nano.fused(%arg2, %arg0, %arg1)
+// CHECK:           nano.matmul
+// CHECK:           nano.broadcast %{{.*}} dims [0]
+// CHECK:         nano.return %[[Y]]
+nano.program @rows(%x: tensor<16384x768xbf16>, %w: tensor<768x16384xbf16>, %r: tensor<16384xf32>) -> tensor<16384x16384xbf16> {
+  // expected-remark @below {{computed by the kernel that reads it}}
+  %p = nano.matmul %x, %w : (tensor<16384x768xbf16>, tensor<768x16384xbf16>) -> tensor<16384x16384xbf16>
+  %y = nano.fused(%p, %r) : (tensor<16384x16384xbf16>, tensor<16384xf32>) -> tensor<16384x16384xbf16> {
+  ^bb0(%a: tensor<16384x16384xbf16>, %n: tensor<16384xf32>):
+    %f = nano.cast %a : tensor<16384x16384xbf16> -> tensor<16384x16384xf32>
+    %b = nano.broadcast %n dims [0] : tensor<16384xf32> -> tensor<16384x16384xf32>
+    %m = nano.mul %f, %b : tensor<16384x16384xf32>
+    %s = nano.cast %m : tensor<16384x16384xf32> -> tensor<16384x16384xbf16>
+    nano.yield %s : tensor<16384x16384xbf16>
+  }
+  nano.return %y : tensor<16384x16384xbf16>
 }
 
 // -----
