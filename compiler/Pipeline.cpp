@@ -66,6 +66,16 @@ void addDifferentiate(OpPassManager &passes, const PipelineOptions &options) {
   // one value several times.
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
+  // On the derivatives, which it rewrites with the forward pass: those of what it makes would be
+  // sums over more columns. After CSE, by which what the backward pass has of a norm is the forward
+  // pass's, and before what is kept of it is chosen. For targets whose products may end with it.
+  if (targetOf(options.target).fusesProducts && options.fuseProducts.products != "library") {
+    ScaleResultsOptions results;
+    results.machine = machineOf(options);
+    results.all = options.fuseProducts.products == "fused";
+    results.report = options.reportDetails;
+    passes.addPass(createScaleResults(results));
+  }
   // Before values are computed in several places.
   addDifferentiatedGate(passes, options);
   // After CSE, which would merge a recomputed value with the saved one again; nothing after it

@@ -96,13 +96,39 @@ def Differentiate : Pass<"nano-differentiate", "::mlir::ModuleOp"> {
   let dependentDialects = ["::nano::graph::NanoDialect"];
 }
 
+def ScaleResults : Pass<"nano-scale-results", "::mlir::ModuleOp"> {
+  let summary = "has the factors of a norm multiply rows of what products give instead of rows that they read";
+  let description = [{
+    ```mlir
+    %b = nano.broadcast %r dims [0]               %p = nano.matmul %x, %w
+    %m = nano.mul (f32 %x), %b             ⇒      %b = nano.broadcast %r dims [0]
+    %n = nano.cast %m : f32 → bf16                %m = nano.mul (f32 %p), %b
+    %y = nano.matmul %n, %w                       %y = nano.cast %m : f32 → bf16
+    ```
+
+    (r·x)·W = r·(x·W), where r, one number a row, is what a `nano.rsqrt` gives. The backward pass is rewritten with it: r·dy takes dy's place in both products that read that, ∂L/∂W = xᵀ·(r·dy) and ∂L/∂n = (1/r)·((r·dy)·Wᵀ),
+    so that r·x is neither written nor read again. Of x·W a number is as exact as of (r·x)·W, whose factors are rounded once more.
+
+    Taken where nothing but products reads r·x, none of them in 8 bits; where element-wise ops alone read what these give, and make what their gradients come from, so that a kernel, or a product's end, multiplies it that
+    is there in any case, and no loss is made of it by such ops, as of logits; and where `machine` takes longer for the bytes that are saved than for a command and for multiplying the gradients, which no product's end hides.
+
+    Errors: a machine that cannot be read; a policy for 8 bits that is none.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [
+    Option<"machine", "machine", "std::string", "\"cpu\"", "rates by which it is decided: a machine's name or JSON file">,
+    Option<"all", "all", "bool", "false", "also where few bytes are saved">,
+    Option<"report", "report", "bool", "false", "a remark on every norm that products read">];
+}
+
 def Recompute : Pass<"nano-recompute", "::mlir::ModuleOp"> {
   let summary = "recomputes cheap forward values in the backward pass instead of keeping them";
   let description = [{
     A forward value that the backward pass uses is kept in memory until then, or made again from values that are kept. It is made again when it comes from cheap ops
     (element-wise ops, broadcasts, reshapes, slices, rotations, reductions within a row, gathers from a state) and what must be kept instead has fewer bytes.
     It is kept all the same when more than `max-sites` stretches of the backward pass would each recompute it, or that takes more than `max-ops` ops; a stretch lies between two ops that are
-    kernels of their own. So is what two reductions within a row come to of which one waits for the other, as a mean square about a mean, when they have at most a 64th of the bytes of what they reduce and none are to be saved. Of a transformer's layer remain the residual stream, queries, keys and values, the attention's result with its statistics, and the
+    kernels of their own. So is what two reductions within a row come to of which one waits for the other, as a mean square about a mean, when they have at most a 64th of the bytes of what they reduce and none are to be saved, and a
+    number a row, of eight numbers or more, that a stretch needs which does not read the row. Of a transformer's layer remain the residual stream, queries, keys and values, the attention's result with its statistics, and the
     product before the activation, or the activation itself where that is relu².
 
     Queries and keys that are rows of a product, normalised, turned by half of a row, or both, are kept as attention reads them; the backward pass takes the rows from them:

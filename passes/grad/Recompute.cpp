@@ -18,7 +18,8 @@
 //    each recompute it (rotary tables, the embedding that all layers mix in), or when that took
 //    more than `max-ops` ops. So is what two reductions within a row come to of which one waits for
 //    the other, when that has hardly any bytes beside the row and all may be held: a norm is made
-//    again from its mean and its mean square about that.
+//    again from its mean and its mean square about that. And so is a number a row, as a norm's
+//    factor, that a stretch needs which does not read the row.
 // 5. What the first product of the backward pass reads has just been made: it is kept.
 // 6. Of max(h, 0) and its square, both of which the backward pass reads, the square is kept where
 //    that saves reading h (keepSquares, which says when and why it is exact).
@@ -98,6 +99,16 @@ ReduceOp reductionBehind(Value value, int most = 6) {
   return {};
 }
 
+/// What `value` shows, through views and casts to wider types.
+Value shownBy(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isTransparent(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
 /// Reductions of which one waits for the other, as a mean square about a mean, with so few bytes
 /// beside the rows that to read them takes less than to wait once more.
 DenseSet<Operation *> reductionsInTurn(Block &block) {
@@ -131,6 +142,7 @@ private:
   void takeRows();
   void findNeeded();
   void pinOperands();
+  void pinNumbers();
   void weigh(const DenseSet<Operation *> &inTurn);
   void keep(Value value);
   void keepAnchors(Operation *op);
@@ -154,6 +166,8 @@ private:
   DenseSet<Value> there;
   /// Forward values that the backward pass uses, with the stretches of it that do.
   DenseMap<Value, SmallVector<int64_t, 2>> needed;
+  /// What shows, to no kernel of their own, these values, by those stretches.
+  DenseMap<Value, llvm::SmallDenseSet<int64_t, 4>> read;
   DenseSet<Value> kept;
   /// Kept however cheaply they could be recomputed.
   DenseSet<Value> pinned;
@@ -253,6 +267,32 @@ void Recomputation::pinOperands() {
   }
 }
 
+/// Pins what a reduction within a row of some numbers comes to, where a stretch needs it that does
+/// not read what it is made of.
+void Recomputation::pinNumbers() {
+  constexpr int64_t leastNumbers = 8;
+  constexpr size_t mostBehind = 32;
+  for (const auto &[value, stretches] : read) {
+    Operation *op = value.getDefiningOp();
+    ReduceOp reduce = op && isCheap(op) ? reductionBehind(value) : ReduceOp();
+    if (!reduce || leastNumbers * bytesOf(value) > bytesOf(reduce.getX()))
+      continue;
+    DenseSet<int64_t> others;
+    llvm::SetVector<Value> behind;
+    behind.insert(reduce.getX());
+    for (size_t i = 0; i < behind.size(); ++i) {
+      const Value next = shownBy(behind[i]);
+      if (auto found = read.find(next); found != read.end())
+        others.insert_range(found->second);
+      Operation *made = next.getDefiningOp();
+      if (made && isCheap(made) && behind.size() < mostBehind)
+        behind.insert(made->operand_begin(), made->operand_end());
+    }
+    if (llvm::any_of(stretches, [&](int64_t stretch) { return !others.contains(stretch); }))
+      pinned.insert(value);
+  }
+}
+
 void Recomputation::findNeeded() {
   int64_t stretch = 0;
   Operation *firstProduct = nullptr;
@@ -266,6 +306,8 @@ void Recomputation::findNeeded() {
       SmallVector<int64_t, 2> &stretches = needed[operand];
       if (stretches.empty() || stretches.back() != stretch)
         stretches.push_back(stretch);
+      if (!endsStretch(&op))
+        read[shownBy(operand)].insert(stretch);
     }
     stretch += endsStretch(&op);
     if (!firstProduct && isa<MatmulOp, ScaledMatmulOp>(op))
@@ -279,6 +321,7 @@ void Recomputation::findNeeded() {
       if (needed.contains(operand) && !isTransparent(operand.getDefiningOp()))
         pinned.insert(operand);
   pinOperands();
+  pinNumbers();
   // What leaves a region that the model marks, so that what is inside is made again from there.
   for (Operation *op : forward) {
     const Attribute region = op->getAttr(recomputeAttrName);

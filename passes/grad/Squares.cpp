@@ -62,14 +62,21 @@ bool SquareFinder::isThere(Value value) const {
                                     forward.isThere(op->getOperand(0)));
 }
 
-/// The value that must be kept to have `value`, if that is one alone and nobody else reads it or
-/// what lies between; else null.
+/// True for one number a row of what `user` makes.
+bool isOfRows(Value value, Operation *user) {
+  auto broadcast = value.getDefiningOp<BroadcastOp>();
+  return broadcast && isa<MulOp>(user) && broadcast.getDims() == ArrayRef<int64_t>{0} &&
+         tensorType(broadcast.getX()).getRank() == 1;
+}
+
+/// The value that must be kept to have `value`, if that is one alone, beside numbers of its rows,
+/// and nobody else reads it or what lies between; else null.
 Value SquareFinder::sourceOf(Value value) const {
   Operation *op = value.getDefiningOp();
   while (op && forward.isCheap(op) && !forward.isThere(value)) {
     Value next;
     for (Value operand : op->getOperands()) {
-      if (isThere(operand) || operand == next)
+      if (isThere(operand) || operand == next || isOfRows(operand, op))
         continue;
       if (next || !operand.hasOneUse())
         return {};

@@ -9,13 +9,13 @@ from harness import GPT2, TINY, main, overrides, train_losses, val_losses
 class EmulatedProducts(EmulatedTest):
     def test_products_in_kernels(self):
         """Generated kernels compute the products that they alone read: relu squared behind a product,
-        its gradient over the square that it reads."""
+        whose rows a norm's factors multiply, its gradient over the square that it reads."""
         sizes = {**TINY, "global_batch": 128, "dtype": "bf16"}
         wanted, _ = self.train(self.compile("gpt_tiny", sizes, "cpu.plan"), "cpu", "--steps", 2)
         fused = ("--target", "cuda", "--products", "fused")
         plan = self.compile("gpt_tiny", sizes, "cuda.plan", *fused)
         kernels = self.ran("nanorun", plan, "--describe")
-        self.assertIn("matmul_max_mul", kernels)
+        self.assertIn("matmul_max_mul_cast", kernels)
         self.assertIn("matmul_sqrt_select", kernels)
         log, _ = self.emulate(plan, "fast", "fast", "--steps", 2)
         self.assert_near(train_losses(log), train_losses(wanted), BF16_LOSS, "step")
