@@ -283,8 +283,7 @@ ModelText::Value RandomPieces::groups(Value x) {
     return op({T, to}, of.element,
               "nano.grouped_matmul " + of.name + ", " + w.name + ", " + ends.name +
                   " {transpose} : (" + typeOf(of.shape, of.element) + ", " +
-                  typeOf(w.shape, w.element) + ", " + typeOf({groups}, "i32") + ") -> " +
-                  typeOf({T, to}, of.element));
+                  typeOf(w.shape, w.element) + ", " + typeOf({groups}, "i32") + ") -> ");
   };
   return product(unary("tanh", product(rows, inner)), columns);
 }
