@@ -101,7 +101,7 @@ template <class A> struct MappedGrad : A {
 template <class A> struct ByTickets : Mapped<A> {
   static constexpr bool hasTickets = true;
 };
-/// The gradients in five products of causal rows of so many tokens.
+/// Causal rows of so many tokens, and their gradients in five products.
 template <class A, int Row> struct OfRows : Mapped<A> {
   static constexpr int row = Row;
 };
@@ -203,11 +203,18 @@ template <class A> std::vector<Variant> variants() {
   }
   return all;
 }
-/// The gradients of causal rows in five products, where the rules take them.
+/// The forward pass of causal rows and their gradients in five products, where the rules take them.
 template <class A, int... rows> std::vector<Variant> variantsOfRows(int wanted) {
   std::vector<Variant> found;
   auto add = [&]<int row>(std::integral_constant<int, row>) {
     constexpr nano::AttentionShape shape = nano::attentionShapeOf<Mapped<A>>;
+    if constexpr (nano::attentionForwardOfRows(shape, row))
+      if (row == wanted) {
+        constexpr nano::AttentionShape ofRows = nano::attentionShapeOf<OfRows<A, row>>;
+        constexpr nano::AttentionBoxes boxes = nano::attentionBoxes(ofRows);
+        found.push_back({"forward of rows", Part::Forward, forwardKernel<OfRows<A, row>>,
+                         nano::attentionForwardLaunch(ofRows), boxes.queries, boxes.keys});
+      }
     if constexpr (nano::attentionOfRows(shape, row) || nano::attentionFromEnds(shape, row))
       if (row == wanted)
         found.push_back(

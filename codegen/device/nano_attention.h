@@ -56,6 +56,8 @@
 // On Hopper operands come by tensor maps where the struct says
 //     static constexpr bool hasMaps = true;
 // Forward: maps of q, k and v with boxes of attentionBoxes(shape) and 64 columns, and tickets.
+// Where its rows are causal (attentionForwardOfRows) the struct may say so as below; nothing reads
+// first and last then.
 // Gradients: of q, k, v and dy with boxes of attentionGradBoxRows(shape) rows. A map is of the
 // matrix whose rows hold all heads of a token. Keys and values behind those that a block's queries
 // see may then be read with them; their weights are 0.
@@ -188,7 +190,8 @@ constexpr AttentionShape attentionShapeOf =
                    A::valueSize,        sizeof(typename A::Element) == 2,
                    A::vectorRows,       A::hasScore,
                    A::multiprocessors,  attentionTiles<A>,
-                   attentionHasMaps<A>, attentionHasTickets<A>};
+                   attentionHasMaps<A>, attentionHasTickets<A>,
+                   attentionRow<A>};
 
 /// Heads of queries that share a head of keys: head h of queries has keys of head h / sharing.
 template <class A> constexpr int sharing = A::heads / A::keyHeads;
@@ -235,7 +238,7 @@ namespace nano {
 template <class A>
 using AttentionTilesOf =
     AttentionTileChoice<attentionTileSize(A::headSize), attentionTileSize(A::valueSize),
-                        A::hasScore, attentionTiles<A>, attentionHasMaps<A>>;
+                        A::hasScore, attentionTiles<A>, attentionHasMaps<A>, (attentionRow<A> > 0)>;
 
 /// y and lse of some queries: iteration i of attentionForwardLaunch's. All threads of the block
 /// call it.

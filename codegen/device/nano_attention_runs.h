@@ -157,11 +157,19 @@ template <class S, class Tiles> NANO_DEVICE void releaseColumn(int i, int column
 ///
 /// Without tickets the tiles of all units, sorted by their costs, are dealt out to the blocks in
 /// rounds, there and back.
+///
+/// Of causal rows a tile is of one row, and ends where the next one begins: the first tile of a row
+/// may be shorter. Some rows are taken at once, the last tiles of all of them first, as many as
+/// have keys and values that stay in the second-level cache meanwhile.
 template <class A, class Tiles> struct Schedule {
   static constexpr int rows = Tiles::rows, heads = A::heads, tokens = A::tokens,
-                       units = divideUp(tokens, rows), tiles = units * heads,
+                       row = Tiles::ofRows ? attentionRow<A> : tokens, allRows = tokens / row,
+                       ofRow = divideUp(row, rows), units = allRows * ofRow, tiles = units * heads,
                        resident = Tiles::blocks(tiles, A::multiprocessors),
                        rounds = tiles / resident;
+  static constexpr long long cachedBytes = 16 << 20,
+                             rowBytes = 2LL * row * A::keyHeads * (A::headSize + A::valueSize);
+  static constexpr int rowsAtOnce = rowBytes > cachedBytes ? 1 : int(cachedBytes / rowBytes);
   static constexpr bool byTickets = Tiles::isBulk;
   /// Longer lists than there is memory for stay unsorted.
   static constexpr bool isSorted =
@@ -206,13 +214,22 @@ template <class A, class Tiles> struct Schedule {
   template <class S, class Operands>
   NANO_DEVICE QueryTile tile(const Operands &x, int number, int i) const {
     const int at = number / heads;
-    const int unit = isSorted ? S::units()[i] : units - 1 - at;
     QueryTile tile;
     tile.head = number % heads;
-    tile.begin = unit * rows;
-    tile.end = smaller(tile.begin + rows, tokens);
-    tile.from = x.first[tile.begin];
-    tile.to = x.last[tile.end - 1];
+    if constexpr (Tiles::ofRows) {
+      const int firstRow = at / (rowsAtOnce * ofRow) * rowsAtOnce,
+                count = smaller(rowsAtOnce, allRows - firstRow), place = at - firstRow * ofRow;
+      tile.from = (firstRow + place % count) * row;
+      tile.end = tile.from + row - place / count * rows;
+      tile.begin = larger(tile.end - rows, tile.from);
+      tile.to = tile.end - 1;
+    } else {
+      const int unit = isSorted ? S::units()[i] : units - 1 - at;
+      tile.begin = unit * rows;
+      tile.end = smaller(tile.begin + rows, tokens);
+      tile.from = x.first[tile.begin];
+      tile.to = x.last[tile.end - 1];
+    }
     return tile;
   }
 };
@@ -243,12 +260,13 @@ template <class A, class Tiles, class S> struct Producer {
     // All loads are on their way before the first one is waited for.
     constexpr int ofLane = Tiles::rows / 32;
     int firsts[ofLane], lasts[ofLane];
+    if constexpr (!Tiles::ofRows)
 #pragma unroll
-    for (int j = 0; j < ofLane; ++j) {
-      const int query = smaller(tile.begin + 32 * j + laneIndex(), A::tokens - 1);
-      firsts[j] = x.first[query];
-      lasts[j] = x.last[query];
-    }
+      for (int j = 0; j < ofLane; ++j) {
+        const int query = smaller(tile.begin + 32 * j + laneIndex(), A::tokens - 1);
+        firsts[j] = x.first[query];
+        lasts[j] = x.last[query];
+      }
     waitEmpty();
     if (laneIndex() == 0)
       S::tile(slot) = tile;
@@ -261,11 +279,12 @@ template <class A, class Tiles, class S> struct Producer {
     } else {
       loadTile<Tiles::rows, A::headSize>(S::queries(slot), x.q, tile.head, tile.begin, tile.end);
     }
+    if constexpr (!Tiles::ofRows)
 #pragma unroll
-    for (int j = 0; j < ofLane; ++j) {
-      S::firsts(slot)[32 * j + laneIndex()] = firsts[j];
-      S::lasts(slot)[32 * j + laneIndex()] = lasts[j];
-    }
+      for (int j = 0; j < ofLane; ++j) {
+        S::firsts(slot)[32 * j + laneIndex()] = firsts[j];
+        S::lasts(slot)[32 * j + laneIndex()] = lasts[j];
+      }
     if constexpr (Tiles::isBulk)
       mbarrierArrive(&barriers.full);
     else
@@ -312,21 +331,36 @@ NANO_DEVICE void copyTiles(const Schedule<A, Tiles> &schedule, const Operands &x
   Producer<A, Tiles, S> producer;
   if (producer.warp >= producer.warps)
     return;
-  int number = schedule.block, ticket = schedule.ticket(x);
-  QueryTile tile = schedule.template tile<S>(x, number, 0);
+  if constexpr (Tiles::ofRows) {
+    // A tile's place takes no time to find: its ticket is taken when it is wanted, so that all
+    // blocks end at about the same time.
+    int number = schedule.block;
 #pragma unroll 1
-  for (int i = 1; number < schedule.tiles; ++i) {
-    number = schedule.number(ticket, i);
-    QueryTile next;
-    next.head = -1;
-    if (number < schedule.tiles) {
-      next = schedule.template tile<S>(x, number, i);
-      ticket = schedule.ticket(x);
+    for (int i = 0;; ++i) {
+      QueryTile tile;
+      tile.head = -1;
+      if (number >= schedule.tiles)
+        return producer.queries(x, tile, i);
+      producer.make(x, schedule.template tile<S>(x, number, i), i);
+      number = schedule.number(schedule.ticket(x), i + 1);
     }
-    producer.make(x, tile, i - 1);
-    tile = next;
-    if (number >= schedule.tiles)
-      producer.queries(x, tile, i);
+  } else {
+    int number = schedule.block, ticket = schedule.ticket(x);
+    QueryTile tile = schedule.template tile<S>(x, number, 0);
+#pragma unroll 1
+    for (int i = 1; number < schedule.tiles; ++i) {
+      number = schedule.number(ticket, i);
+      QueryTile next;
+      next.head = -1;
+      if (number < schedule.tiles) {
+        next = schedule.template tile<S>(x, number, i);
+        ticket = schedule.ticket(x);
+      }
+      producer.make(x, tile, i - 1);
+      tile = next;
+      if (number >= schedule.tiles)
+        producer.queries(x, tile, i);
+    }
   }
 }
 
@@ -413,7 +447,16 @@ NANO_DEVICE void computeTiles(const Operands &x) {
     const int count = divideUp(endKey - firstKey, columns);
     const int groupRow = groupRowOf(i), warpRow = warpRowOf(i);
     const int *const firsts = S::firsts(slot), *const lasts = S::lasts(slot);
-    const RowRanges ranges(firsts, lasts, groupRow, warpgroupRows);
+    if (Tiles::ofRows && begin + groupRow >= end) { // the warpgroup has no rows
+      drain();
+      for (int tile = 0; tile < count; ++tile)
+        skip(passed + tile);
+      release(barriers.rows[slot].empty);
+      continue;
+    }
+    const RowRanges ranges = Tiles::ofRows ? RowRanges{firstKey, firstKey, begin + groupRow,
+                                                       begin + groupRow + warpgroupRows - 1}
+                                           : RowRanges(firsts, lasts, groupRow, warpgroupRows);
     // The blocks of columns that some row of the warpgroup sees.
     const int from = larger(ranges.firstOfFirst - firstKey, 0) / columns,
               to = (ranges.lastOfLast - firstKey) / columns;
@@ -428,10 +471,13 @@ NANO_DEVICE void computeTiles(const Operands &x) {
           s *= log2e;
         });
       if (!ranges.contain(key, key + columns - 1)) {
-        const int first[2] = {firsts[warpRow + lane.group] - key,
-                              firsts[warpRow + lane.group + 8] - key};
-        const int last[2] = {lasts[warpRow + lane.group] - key,
-                             lasts[warpRow + lane.group + 8] - key};
+        int first[2], last[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int row = warpRow + lane.group + 8 * i;
+          first[i] = Tiles::ofRows ? 0 : firsts[row] - key;
+          last[i] = (Tiles::ofRows ? begin + row : lasts[row]) - key;
+        }
         mma::hideUnseen(scores, lane, first, last);
       }
     };

@@ -340,9 +340,13 @@ NANO_DEVICE void storeColumnSums(const Lane &lane, uint8_t *tile, int warpRow, c
     }
 }
 
-/// The keys that a warp's rows of queries see, from arrays of `first` and `last` in shared memory.
+/// The keys that a warp's rows of queries see: of the first and the last row the first and the last
+/// one, given, or from arrays of `first` and `last` in shared memory.
 struct RowRanges {
   int firstOfFirst, firstOfLast, lastOfFirst, lastOfLast;
+  NANO_DEVICE RowRanges(int firstOfFirst, int firstOfLast, int lastOfFirst, int lastOfLast)
+      : firstOfFirst(firstOfFirst), firstOfLast(firstOfLast), lastOfFirst(lastOfFirst),
+        lastOfLast(lastOfLast) {}
   NANO_DEVICE RowRanges(const int *firsts, const int *lasts, int row, int rows)
       : firstOfFirst(firsts[row]), firstOfLast(firsts[row + rows - 1]), lastOfFirst(lasts[row]),
         lastOfLast(lasts[row + rows - 1]) {}

@@ -394,13 +394,13 @@ struct Split {
 
 def Kernel_AttentionAttr : Kernel_Entry<"Attention", "attention", "nano_attention.h",
     !listconcat(attentionFields, [
-        WriteEach<"y">, WriteEach<"lse">, AddIfAny<"tickets">, FunctionIfAny<"score", "score", ["s", "query", "key", "head"]>, NumberIfAny<"tiles">]),
+        WriteEach<"y">, WriteEach<"lse">, AddIfAny<"tickets">, NumberIfAny<"row">, FunctionIfAny<"score", "score", ["s", "query", "key", "head"]>, NumberIfAny<"tiles">]),
     "an attention", ["isAdded"]> {
   let summary = "causal attention within ranges of keys (nano_attention.h)";
   let description = [{
     As `nano.attention`: of `tokens` queries in `heads` heads of `head_size` elements, which share `key_heads` heads of keys and values, those of `value_size` elements; buffers `first` and `last` hold the range of keys
     of each query. `score`, where there is one, is a function beside the kernel: of a score, a query, a key and a head. With `tickets`, a number that is zero before the launch, the kernel has tensor maps
-    of q, k and v, and its blocks take the next tile of queries when they come to it.
+    of q, k and v, and its blocks take the next tile of queries when they come to it; with `row` besides, queries see the keys of their own row of so many tokens up to themselves, whatever `first` and `last` say.
 
     | field | meaning |
     |---|---|
@@ -410,19 +410,25 @@ def Kernel_AttentionAttr : Kernel_Entry<"Attention", "attention", "nano_attentio
     | `scale` | what products of queries and keys are multiplied by |
     | `y`, `lse` | where the outputs go, and the logarithms of the sums of exponentials |
 
-    Errors: sizes below 1; heads that are no multiple of the heads of keys.
+    Errors: sizes below 1; heads that are no multiple of the heads of keys; `row` without `tickets`, that is no multiple of 64, or of which `tokens` are none.
 
     Example: `#kernel.attention<tokens = 128, heads = 4, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 132, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3,
     last = 4, y = [5], lse = [6]>`
   }];
-  let errors = attentionErrors;
+  let errors = !strconcat([{
+  if (row && !tickets)
+    return emitError() << "an attention in rows without tickets";
+  if (row && (*row < 64 || *row % 64 != 0 || tokens % *row != 0))
+    return emitError() << "an attention of " << tokens << " tokens in rows of " << *row << ": they are rows of a multiple of 64 tokens";
+}], attentionErrors);
   let reach = !strconcat(attentionReach, "  return reach.of(y, {tokens, heads, value_size});");
   let maps = !strconcat("  if (!tickets)\n    return {};\n", attentionShape, [{
   shape.tiles = int(tiles.value_or(0));
+  shape.row = row.value_or(0);
   const nano::AttentionBoxes boxes = nano::attentionBoxes(shape);
   return attentionMaps(buffers, shape, {q, k, v}, {boxes.queries, boxes.keys, boxes.keys});
   }]);
-  let definition = !strconcat(attentionDefinition, "  static constexpr int tiles = %tiles;\n%if(tickets)  static constexpr bool hasMaps = true;\n};");
+  let definition = !strconcat(attentionDefinition, "  static constexpr int tiles = %tiles;\n%if(tickets)  static constexpr bool hasMaps = true;\n%if(row)  static constexpr int row = %row;\n};");
   let call = !strconcat("  nano::AttentionOperands<Attention, %y.count, %lse.count> x;", attentionOperands, [{  x.y[%y.place] = %y.view;
   x.lse[%lse.place] = %lse.view;
   x.tickets = %tickets;

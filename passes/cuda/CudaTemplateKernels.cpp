@@ -106,21 +106,20 @@ private:
     const bool canHaveMaps = nano::attentionOnTensorCores(shape) &&
                              llvm::all_of(ArrayRef(ins).take_front(3), isMatrixOfHeads) &&
                              (!isGrad || isMatrixOfHeads(ins[7]));
-    const int64_t row = isGrad && canHaveMaps && rows.areCausal &&
-                                (nano::attentionOfRows(shape, rows.tokens) ||
-                                 nano::attentionFromEnds(shape, rows.tokens))
-                            ? rows.tokens
-                            : 0;
+    const bool isOfRows = isGrad ? nano::attentionOfRows(shape, rows.tokens) ||
+                                       nano::attentionFromEnds(shape, rows.tokens)
+                                 : nano::attentionForwardOfRows(shape, rows.tokens);
+    const int64_t row = canHaveMaps && rows.areCausal && isOfRows ? rows.tokens : 0;
     const bool inFive = isGrad && (row > 0 || nano::attentionInChain(shape, rows.tokens));
     shape.hasTickets =
         isGrad && !inFive && canHaveMaps && nano::attentionByTickets(shape, rows.tokens);
     shape.hasMaps =
         canHaveMaps && (!isGrad || shape.hasTickets || nano::attentionGradTakesMaps(shape, inFive));
-    if (row > 0 && nano::attentionHasWholeRows(shape, row))
+    if (inFive && row > 0 && nano::attentionHasWholeRows(shape, row))
       emitDetail(op) << "a block of threads for each multiprocessor computes it in five products, "
                         "its share of rows of "
                      << row << " tokens";
-    else if (row > 0)
+    else if (inFive && row > 0)
       emitDetail(op)
           << "it is computed in five products, by blocks of threads that have a block of "
              "keys from either end of rows of "
@@ -140,9 +139,11 @@ private:
       all.push_back({buffer("partial", five.sums, b.getF32Type())});
       all.push_back({counts});
     }
-    if (!isGrad)
+    if (!isGrad) {
+      shape.row = row;
       shape.tiles = nano::attentionForwardTiles(shape, rows.tokens);
-    const Products products = {inFive, row};
+    }
+    const Products products = {inFive, isGrad ? row : 0};
     TemplateCall launch = attention(op, shape, ins, all, products, scale);
     if (launch.sharedBytes > maxSharedBytes)
       return op.emitOpError("has heads of ")
@@ -152,6 +153,7 @@ private:
       // The rule's are the first of these tiles, unless it took five products or tickets.
       const bool isByRule = !inFive && !shape.hasTickets;
       shape.hasTickets = false;
+      shape.row = 0;
       shape.hasMaps = isGrad && canHaveMaps && // those of the forward pass have none
                       nano::attentionGradTakesMaps(shape, false);
       const int count =
@@ -210,8 +212,9 @@ private:
               products.areFive ? nano::attentionInFive(shape, products.row).launch
               : isGrad         ? nano::attentionGradLaunch(shape)
                                : nano::attentionForwardLaunch(shape));
-    if (products.row > 0)
-      identify(launch.identity, "row", b.getI64IntegerAttr(products.row));
+    const int64_t row = isGrad ? products.row : shape.row;
+    if (row > 0)
+      identify(launch.identity, "row", b.getI64IntegerAttr(row));
     if (shape.tiles > 0)
       identify(launch.identity, "tiles", b.getI64IntegerAttr(shape.tiles));
     const auto tiles =
@@ -235,8 +238,8 @@ private:
             products.areFive ? std::optional(at.outs[3][0]) : std::nullopt,
             products.areFive ? std::optional(at.outs[4][0]) : std::nullopt,
             shape.hasTickets ? std::optional(at.outs[3][0]) : std::nullopt,
-            products.row > 0 ? std::optional(products.row) : std::nullopt, functions.score,
-            functions.scoreGrad, tiles,
+            row > 0 ? std::optional(row) : std::nullopt, functions.score, functions.scoreGrad,
+            tiles,
             shape.hasMaps ? std::optional<int64_t>(nano::attentionGradBoxRows(shape))
                           : std::nullopt);
       else
@@ -244,7 +247,8 @@ private:
             context, shape.tokens, shape.heads, shape.keyHeads, shape.headSize, shape.valueSize,
             shape.vectorRows, shape.multiprocessors, factor, at.ins[0], at.ins[1], at.ins[2],
             at.ins[3], at.ins[4], places(0), places(1),
-            shape.hasMaps ? std::optional(at.outs[2][0]) : std::nullopt, functions.score, tiles);
+            shape.hasMaps ? std::optional(at.outs[2][0]) : std::nullopt,
+            row > 0 ? std::optional(row) : std::nullopt, functions.score, tiles);
     };
     if (shape.hasMaps)
       launch.tensorMaps = mapsOfAttention(shape, ins, at.ins, isGrad);

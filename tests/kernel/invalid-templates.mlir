@@ -46,6 +46,21 @@ kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.at
 
 // -----
 
+// expected-error @below {{an attention in rows without tickets}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention<tokens = 128, heads = 2, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, y = [5], lse = [6], row = 64>}
+
+// -----
+
+// expected-error @below {{an attention of 192 tokens in rows of 128: they are rows of a multiple of 64 tokens}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention<tokens = 192, heads = 2, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, y = [5], lse = [6], tickets = 7, row = 128>}
+
+// -----
+
+// expected-error @below {{an attention of 96 tokens in rows of 96: they are rows of a multiple of 64 tokens}}
+kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention<tokens = 96, heads = 2, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, y = [5], lse = [6], tickets = 7, row = 96>}
+
+// -----
+
 // expected-error @below {{an attention with a size of 0: must be at least 1}}
 kernel.func @k(memref<0xi8>, index, index) attributes {instantiates = #kernel.attention<tokens = 8, heads = 0, key_heads = 2, head_size = 64, value_size = 64, vector_rows = true, multiprocessors = 1, scale = 0.125 : f64, q = 0, k = 1, v = 2, first = 3, last = 4, y = [5], lse = [6]>}
 

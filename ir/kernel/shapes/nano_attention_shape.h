@@ -22,6 +22,9 @@ struct AttentionShape {
   /// There are tensor maps of q, k, v and dy, and tickets of the forward pass.
   bool hasMaps = false;
   bool hasTickets = false; ///< of the gradients in seven products
+  /// Of the forward pass with tensor maps: a query sees the tokens of its own row of so many up to
+  /// itself, whatever the ranges of keys say; 0: what they say.
+  long long row = 0;
 };
 
 /// The columns that a head of `size` has in a tile: whole bands of 64.
@@ -124,9 +127,11 @@ NANO_BOTH constexpr bool attentionHasWholeRows(const AttentionShape &s, long lon
 /// Tiles of the forward pass on Hopper: `Groups` warpgroups of 64 rows compute and one copies; one
 /// block for each multiprocessor, which share all tiles; queries are copied to `Slots` slots, keys
 /// and values to `Stages` stages each. `Bulk`: by tensor maps, and blocks take the next tile when
-/// they come to it.
-template <int Columns, int Stages, int Slots, int Groups = 2, bool Bulk = false> struct HopperRuns {
-  static constexpr bool isBulk = Bulk;
+/// they come to it. `OfRows`: queries see the keys of their causal row, whose ranges are not read.
+template <int Columns, int Stages, int Slots, int Groups = 2, bool Bulk = false,
+          bool OfRows = false>
+struct HopperRuns {
+  static constexpr bool isBulk = Bulk, ofRows = OfRows;
   static constexpr int groups = Groups, rows = 64 * groups, threads = 128 * (groups + 1),
                        columns = Columns, stages = Stages, slots = Slots,
                        unitBytes = Bulk ? 0 : 256, barrierBytes = 32 * stages + 16 * slots;
@@ -137,7 +142,7 @@ template <int Columns, int Stages, int Slots, int Groups = 2, bool Bulk = false>
     const int ofKeys = attentionTileSize(headSize), ofValues = attentionTileSize(valueSize),
               larger = ofKeys > ofValues ? ofKeys : ofValues; // a result takes queries' place
     return 2 * (larger * slots * rows + (ofKeys + ofValues) * stages * columns) + barrierBytes +
-           unitBytes + (32 + 8 * rows) * slots;
+           unitBytes + (32 + (ofRows ? 0 : 8 * rows)) * slots;
   }
 };
 
@@ -165,7 +170,10 @@ NANO_BOTH constexpr bool attentionSplitsKeys(int headSize, int valueSize) {
 /// measured. Of the forward pass the first has one slot of queries and more stages, the second
 /// blocks of the other number of columns; of the gradients blocks of keys come 4 or 16 blocks after
 /// those of queries, or blocks of columns in three stages.
-template <int keySize, int valueSize, bool hasScore, int candidate = 0, bool hasMaps = false>
+///
+/// `ofRows`: the forward pass is of causal rows.
+template <int keySize, int valueSize, bool hasScore, int candidate = 0, bool hasMaps = false,
+          bool ofRows = false>
 struct AttentionTileChoice {
   static constexpr int larger = keySize > valueSize ? keySize : valueSize,
                        both = keySize + valueSize;
@@ -197,12 +205,13 @@ struct AttentionTileChoice {
   template <int count>
   static constexpr int bulkFitting =
       (attentionSharedBytes -
-       HopperRuns<bulkColumns, 0, count, bulkGroups, true>::sharedBytes(keySize, valueSize)) /
+       HopperRuns<bulkColumns, 0, count, bulkGroups, true, ofRows>::sharedBytes(keySize,
+                                                                                valueSize)) /
       (2 * bulkColumns * both + 32);
   static constexpr int bulkSlots = bulkFitting<2> < 2 ? 1 : 2,
                        bulkStages =
                            bulkFitting<bulkSlots> < bulkMost ? bulkFitting<bulkSlots> : bulkMost;
-  using Bulk = HopperRuns<bulkColumns, bulkStages, bulkSlots, bulkGroups, true>;
+  using Bulk = HopperRuns<bulkColumns, bulkStages, bulkSlots, bulkGroups, true, ofRows>;
   /// Of the gradients: likewise, in blocks of 32 columns where two of 64 are too large.
   template <int columns>
   static constexpr int gradFitting =

@@ -71,7 +71,10 @@ struct Case {
   bool hasMaps = false;    ///< the forward pass takes tensor maps
   bool hasTickets = false; ///< the gradients take tickets, and maps
   int row = 0;             ///< causal rows of so many tokens, whose gradients take five products
+                           ///< and whose forward pass is of rows, too, with maps
   bool hasSums = false;    ///< sums of the gradients' columns come with them
+  int forwardRow = 0;      ///< of the forward pass alone, as `row`
+  int ofForward() const { return !hasMaps ? 0 : row > 0 ? row : forwardRow; }
   int ofValues() const { return valueSize > 0 ? valueSize : size; }
 };
 
@@ -89,19 +92,26 @@ inline const char *const scoreText = R"(
 class AttentionKernels {
 public:
   explicit AttentionKernels(const Case &c, std::string library = "#include \"nano_attention.h\"\n")
-      : c(c), shape{c.tokens,  c.heads,    c.heads / c.sharing, c.size, c.ofValues(), c.isBf16,
-                    !c.spread, c.hasScore, c.multiprocessors,   0,      c.hasMaps,    c.hasTickets},
+      : c(c),
+        shape{c.tokens,     c.heads,    c.heads / c.sharing, c.size, c.ofValues(), c.isBf16,
+              !c.spread,    c.hasScore, c.multiprocessors,   0,      c.hasMaps,    c.hasTickets,
+              c.ofForward()},
         library(std::move(library)), runner(text(), {"forward", "backward"}) {}
 
-  /// Forward and backward kernels of one problem, whose operands are filled.
-  void check(const AttentionProblem &p, uint64_t seed) {
-    AttentionResult expected = attentionReference(p);
+  /// The forward kernel of one problem, whose operands are filled.
+  void checkForward(const AttentionProblem &p, const AttentionResult &expected, uint64_t seed) {
     upload(p);
     runForward(seed);
-    double tolerance = c.isBf16 ? 6e-3 : 2e-5, gradTolerance = c.isBf16 ? 2.5e-2 : 1e-4;
+    const double tolerance = c.isBf16 ? 6e-3 : 2e-5;
     EXPECT_LE(largestError(y.values(), expected.y), tolerance) << "y";
     EXPECT_LE(largestError(otherY.values(), expected.y), tolerance) << "the other y";
     EXPECT_LE(largestError(lse.values(), expected.lse), 2e-5) << "lse";
+  }
+  /// And the backward kernel.
+  void check(const AttentionProblem &p, uint64_t seed) {
+    const AttentionResult expected = attentionReference(p);
+    checkForward(p, expected, seed);
+    const double gradTolerance = c.isBf16 ? 2.5e-2 : 1e-4;
     lse = DeviceBuffer::ofFloats("lse", expected.lse);
     runBackward(seed + 1);
     EXPECT_LE(largestError(read(dq, 0), expected.dq), gradTolerance) << "dq";
@@ -144,7 +154,9 @@ public:
     dv = DeviceBuffer("dv", bytes, together ? 0 : p.v.size());
   }
 
-  void runForward(uint64_t seed) {
+  void runForward(uint64_t seed) { EXPECT_EQ(forward(seed), ""); }
+  /// The first fault, or nothing.
+  std::string forward(uint64_t seed) {
     const TemplateLaunch chosen =
         c.tiles.forwardLaunch ? c.tiles.forwardLaunch(shape) : attentionForwardLaunch(shape);
     Shape launch = {chosen.threads, chosen.iterations, chosen.sharedBytes};
@@ -155,7 +167,7 @@ public:
       arguments.push_back({&tickets, true, 0, true});
       launch.maps = maps();
     }
-    EXPECT_EQ(runner.run("forward", launch, arguments, seed), "");
+    return runner.run("forward", launch, arguments, seed);
   }
 
   void runBackward(uint64_t seed) { EXPECT_EQ(backward(seed), ""); }
@@ -299,9 +311,10 @@ private:
         ";\n  static constexpr int multiprocessors = " + number(c.multiprocessors) +
         ";\n  static constexpr float scale = 0.12f;\n" + (c.hasScore ? scoreText : "") +
         (c.hasMaps ? "  static constexpr bool hasMaps = true;\n" : "") +
-        "};\nstruct OfGrads : Attention {\n  static constexpr bool hasMaps = " +
+        "  static constexpr int row = " + number(c.ofForward()) +
+        ";\n};\nstruct OfGrads : Attention {\n  static constexpr bool hasMaps = " +
         (gradHasMaps() ? "true" : "false") + (c.hasTickets ? ", hasTickets = true;\n" : ";\n") +
-        (c.row > 0 ? "  static constexpr int row = " + number(c.row) + ";\n" : "") +
+        "  static constexpr int row = " + number(c.row) + ";\n" +
         (c.hasSums ? "  static constexpr bool sumsQueries = true, sumsKeys = true, "
                      "sumsValues = true;\n"
                    : "") +
@@ -385,12 +398,12 @@ inline AttentionProblem problemOf(const Case &c, std::mt19937_64 &random) {
   return p;
 }
 
-/// Of causal rows of `c.row` tokens.
+/// Of causal rows of `c.row` tokens, or those of the forward pass.
 inline AttentionProblem rowsOf(const Case &c, uint64_t seed) {
   std::mt19937_64 random(seed);
   AttentionProblem p = problemOf(c, random);
   for (int t = 0; t < c.tokens; ++t) {
-    p.first.push_back(t / c.row * c.row);
+    p.first.push_back(t / c.ofForward() * c.ofForward());
     p.last.push_back(t);
   }
   return p;
