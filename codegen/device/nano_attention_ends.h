@@ -131,6 +131,8 @@ template <class A, class Tiles> struct Work {
     for (int i = firstTurn(); i < 2; ++i)
       body(turn(i));
   }
+  /// The tiles of a head that see the turn's keys.
+  static NANO_DEVICE int tilesOf(const Turn &turn) { return tiles - ofBlock * turn.block; }
   /// body(QueryTile) of all tiles that see the turn's keys.
   template <class Body> NANO_DEVICE void forTiles(const Turn &turn, Body body) const {
     const int first = ofBlock * turn.block;
@@ -174,11 +176,9 @@ NANO_DEVICE void copy(const Work<A, Tiles> &work, const Operands &x) {
   constexpr int box = hopper::boxRows<A>;
   auto &barriers = S::barriers();
   int place = 0;
-  bool isFirst = true;
   work.forTurns([&](const Turn &turn) {
-    if (!isFirst)
+    if (turn.number > work.firstTurn())
       mbarrierWait(&barriers.rowsEmpty, 0);
-    isFirst = false;
     const int begin = work.begin() + turn.block * Tiles::rows;
     mbarrierArriveExpect(&barriers.rowsFull, S::KeyTile::bytes + S::ValueTile::bytes);
     hopper::loadBoxes<Tiles::rows, A::headSize, box>(S::keys(), x.maps[1], x.k, work.keyHead, begin,
@@ -202,7 +202,7 @@ NANO_DEVICE void copy(const Work<A, Tiles> &work, const Operands &x) {
 
 /// Reads what belongs to the tiles' queries, by a warp.
 template <class A, class Tiles, class Operands>
-NANO_DEVICE void readColumns(const Work<A, Tiles> &work, const Operands &x) {
+NANO_DEVICE void readQueries(const Work<A, Tiles> &work, const Operands &x) {
   using S = Shared<A, Tiles>;
   auto &barriers = S::barriers();
   int place = 0;
@@ -371,6 +371,91 @@ NANO_DEVICE void queryTiles(int number, const Operands &x) {
   }
 }
 
+/// A thread of the two warpgroups that make scores.
+struct Computing {
+  Lane lane;
+  int group = shuffle(lane.warp, 0) / 4, groupRow = group * warpgroupRows,
+      warpRow = lane.warp * 16; ///< the first row of its warpgroup and of its warp
+};
+
+/// Stores the scores' gradients of tile `place` for the third warpgroup, to which giveScores gives
+/// them.
+template <class A, class Tiles>
+NANO_DEVICE void storeScores(int place, const Computing &thread,
+                             const uint32_t (&fragments)[Tiles::columns / 16][4]) {
+  using S = Shared<A, Tiles>;
+  const int stage = place % Tiles::scoreStages;
+  if (place >= Tiles::scoreStages)
+    mbarrierWait(&S::barriers().scoresEmpty[stage], uint32_t(place / Tiles::scoreStages - 1) & 1);
+  uint8_t *const tile = S::scores(stage);
+#pragma unroll
+  for (int k = 0; k < Tiles::columns / 16; ++k)
+    storeMatrix<4>(tile + S::ScoreTile::block(thread.lane.left, thread.warpRow, 2 * k),
+                   fragments[k]);
+}
+template <class A, class Tiles> NANO_DEVICE void giveScores(int place) {
+  fenceProxyAsync();
+  mbarrierArrive(&Shared<A, Tiles>::barriers().scoresFull[place % Tiles::scoreStages]);
+}
+
+/// Tile `place`, whose queries are before the warpgroup's keys.
+template <class A, class Tiles> NANO_DEVICE void leaveOut(int place, const Computing &thread) {
+  auto &barriers = Shared<A, Tiles>::barriers();
+  const int stage = place % Tiles::stages;
+  mbarrierWait(&barriers.full[stage], uint32_t(place / Tiles::stages) & 1);
+  const uint32_t none[Tiles::columns / 16][4] = {};
+  storeScores<A, Tiles>(place, thread, none);
+  giveScores<A, Tiles>(place);
+  mbarrierArrive(&barriers.empty[stage]);
+}
+
+/// Waits for keys and values of a turn. Here and below the ticket is read once more where it is
+/// wanted, so that it takes no registers meanwhile.
+template <class A, class Tiles> NANO_DEVICE void waitForRows(const Turn &turn) {
+  auto &barriers = Shared<A, Tiles>::barriers();
+  const Work<A, Tiles> work(barriers.ticket);
+  mbarrierWait(&barriers.rowsFull, uint32_t(turn.number - work.firstTurn()));
+}
+
+/// dk and dv of the keys of a block's turn `number`.
+template <class A, class Tiles, class Operands, int keyTiles, int valueTiles>
+NANO_DEVICE void storeGradients(int number, const Computing &thread,
+                                float (&keySums)[1][keyTiles][4],
+                                float (&valueSums)[1][valueTiles][4], const Operands &x) {
+  using S = Shared<A, Tiles>;
+  constexpr int size = A::headSize, valueSize = A::valueSize, rows = Tiles::rows;
+  const Lane &lane = thread.lane;
+  const int group = thread.group, warpRow = thread.warpRow;
+  mma::forElements(keySums, lane, [](float &sum, Place) { sum *= A::scale; });
+  barrierSync(1 + group, warpgroupThreads); // all warps have read the values
+  // The third warpgroup may still read the keys.
+  const Work<A, Tiles> here(S::barriers().ticket);
+  const int begin = here.begin() + here.turn(number).block * rows,
+            part = begin / warpgroupRows + group; // of sums of columns
+  mma::storeTile<valueSize, rows, Operands::dvPlaces>(valueSums, lane, S::values(), warpRow, x.dv,
+                                                      here.keyHead, begin, begin + rows);
+  if constexpr (attentionSumsValues<A>) {
+    mma::storeColumnSums<valueSize, rows>(lane, S::values(), warpRow, x.dvSums, part, here.keyHead,
+                                          1 + group);
+    barrierSync(1 + group, warpgroupThreads); // all warps have read the others' sums
+  }
+  mma::storeTile<size, rows, Operands::dkPlaces>(keySums, lane, S::values(), warpRow, x.dk,
+                                                 here.keyHead, begin, begin + rows);
+  if constexpr (attentionSumsKeys<A>)
+    mma::storeColumnSums<size, rows>(lane, S::values(), warpRow, x.dkSums, part, here.keyHead,
+                                     1 + group);
+  fenceProxyAsync(); // the next keys come by bulk copies to where results were written
+  mbarrierArrive(&S::barriers().rowsEmpty);
+}
+
+/// On the diagonal weights of keys behind a query become 0.
+template <int columnTiles>
+NANO_DEVICE void hideUnseen(float (&weights)[1][columnTiles][4], const Computing &thread) {
+  mma::forElements(weights, thread.lane, [&](float &w, Place at) {
+    w = thread.warpRow - thread.groupRow + at.row <= at.column ? w : 0;
+  });
+}
+
 /// Scores, their gradients, dk and dv, by two warpgroups.
 template <class A, class Tiles, class Operands>
 NANO_DEVICE void compute(const Work<A, Tiles> &work, const Operands &x) {
@@ -378,15 +463,12 @@ NANO_DEVICE void compute(const Work<A, Tiles> &work, const Operands &x) {
   constexpr int size = A::headSize, valueSize = A::valueSize, rows = Tiles::rows,
                 columns = Tiles::columns;
   auto &barriers = S::barriers();
-  const Lane lane;
-  const int group = shuffle(lane.warp, 0) / 4, groupRow = group * warpgroupRows,
-            warpRow = lane.warp * 16;
+  const Computing thread;
+  const Lane &lane = thread.lane;
   constexpr int sumColumns = attentionTileSize(size), valueColumns = attentionTileSize(valueSize);
   float keySums[1][sumColumns / 8][4], valueSums[1][valueColumns / 8][4];
   uint32_t weights[columns / 16][4], gradients[columns / 16][4];
   int place = 0;
-  // Read once more where it is wanted, so that it takes no registers meanwhile.
-  auto again = [&] { return Work<A, Tiles>(barriers.ticket); };
   work.forTurns([&](const Turn &turn) {
     mma::forElements(keySums, valueSums, lane, [](float &k, float &v, Place) { k = v = 0; });
     int pending = -1; // the stage whose last products have not been waited for
@@ -396,37 +478,16 @@ NANO_DEVICE void compute(const Work<A, Tiles> &work, const Operands &x) {
       if (pending >= 0)
         mbarrierArrive(&barriers.empty[pending]);
     };
-    mbarrierWait(&barriers.rowsFull, uint32_t(turn.number - again().firstTurn()));
+    waitForRows<A, Tiles>(turn);
     work.forTiles(turn, [&](const QueryTile &tile) {
-      const int stage = place % Tiles::stages, scoreStage = place % Tiles::scoreStages,
+      const int stage = place % Tiles::stages,
                 ofKeys = tile.number - Tiles::tilesOfBlock * turn.block;
+      if (ofKeys < thread.group) // its queries are before the warpgroup's keys
+        return leaveOut<A, Tiles>(place++, thread);
       const auto &queries = S::columns(stage);
       mbarrierWait(&barriers.full[stage], uint32_t(place / Tiles::stages) & 1);
-      // Stores the scores' gradients for the third warpgroup, and gives them to it.
-      auto store = [&](const uint32_t (&fragments)[columns / 16][4]) {
-        if (place >= Tiles::scoreStages)
-          mbarrierWait(&barriers.scoresEmpty[scoreStage],
-                       uint32_t(place / Tiles::scoreStages - 1) & 1);
-        ++place;
-        uint8_t *const scoreTile = S::scores(scoreStage);
-#pragma unroll
-        for (int k = 0; k < columns / 16; ++k)
-          storeMatrix<4>(scoreTile + S::ScoreTile::block(lane.left, warpRow, 2 * k), fragments[k]);
-      };
-      auto give = [&] {
-        fenceProxyAsync();
-        mbarrierArrive(&barriers.scoresFull[scoreStage]);
-      };
-      if (ofKeys < group) { // its queries are before the warpgroup's keys
-        const uint32_t none[columns / 16][4] = {};
-        store(none);
-        give();
-        mbarrierArrive(&barriers.empty[stage]);
-        return;
-      }
       float scores[1][columns / 8][4], products[1][columns / 8][4];
-      // What belongs to the queries of the lane's columns, read while products are made.
-      float statistics[columns / 8][2];
+      float statistics[columns / 8][2]; // of the lane's columns, read while products are made
       auto ofColumns = [&](const float (&all)[columns]) {
 #pragma unroll
         for (int c = 0; c < columns / 8; ++c)
@@ -434,96 +495,170 @@ NANO_DEVICE void compute(const Work<A, Tiles> &work, const Operands &x) {
           for (int i = 0; i < 2; ++i)
             statistics[c][i] = all[8 * c + 2 * lane.pair + i];
       };
-      auto startProducts = [&] {
-        hopper::multiply<valueSize, rows, columns>(products, S::values(), groupRow, S::dy(stage));
-        warpgroupCommit();
-      };
-      if constexpr (!Tiles::ahead) {
-        warpgroupWait<0>();
-        releasePending();
-      }
-      warpgroupRegisters(flat(scores));
-      if constexpr (Tiles::ahead)
-        warpgroupRegisters(flat(products));
-      warpgroupFence();
-      hopper::multiply<size, rows, columns>(scores, S::keys(), groupRow, S::queries(stage));
-      warpgroupCommit();
-      if constexpr (Tiles::ahead)
-        startProducts();
-      ofColumns(queries.logarithm);
-      warpgroupWait<Tiles::ahead ? 1 : 0>();
-      warpgroupRegisters(flat(scores));
-      if constexpr (Tiles::ahead)
-        releasePending();
+      warpgroupWait<0>();
+      releasePending();
       pending = stage;
+      warpgroupRegisters(flat(scores));
+      warpgroupFence();
+      hopper::multiply<size, rows, columns>(scores, S::keys(), thread.groupRow, S::queries(stage));
+      warpgroupCommit();
+      ofColumns(queries.logarithm);
+      warpgroupWait<0>();
+      warpgroupRegisters(flat(scores));
       mma::forElements(scores, lane, [&](float &s, Place at) {
         s = approximateExp2(fma(s, A::scale * log2e, -statistics[at.column / 8][at.column % 2]));
       });
-      if (ofKeys == group)
-        mma::forElements(scores, lane, [&](float &s, Place at) {
-          s = warpRow - groupRow + at.row <= at.column ? s : 0;
-        });
+      if (ofKeys == thread.group)
+        hideUnseen(scores, thread);
       hopper::pack(weights, scores);
-      if constexpr (!Tiles::ahead) {
-        warpgroupRegisters(flat(products));
-        warpgroupRegisters(flat(valueSums));
-        warpgroupFence();
-        startProducts();
-        hopper::accumulate<valueColumns, columns>(valueSums, weights, S::dy(stage));
-        warpgroupCommit();
-      }
+      warpgroupRegisters(flat(products));
+      warpgroupRegisters(flat(valueSums));
+      warpgroupFence();
+      hopper::multiply<valueSize, rows, columns>(products, S::values(), thread.groupRow,
+                                                 S::dy(stage));
+      warpgroupCommit();
+      hopper::accumulate<valueColumns, columns>(valueSums, weights, S::dy(stage));
+      warpgroupCommit();
       ofColumns(queries.delta);
-      warpgroupWait<Tiles::ahead ? 0 : 1>();
+      warpgroupWait<1>();
       warpgroupRegisters(flat(products));
 #pragma unroll
       for (int c = 0; c < columns / 8; ++c)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const uint32_t two = weights[c / 2][2 * (c % 2) + i / 2];
-          const float weight = Tiles::ahead ? scores[0][c][i]
-                               : i % 2 == 0 ? lowBf16(two)
-                                            : highBf16(two);
+          const float weight = i % 2 == 0 ? lowBf16(two) : highBf16(two);
           float &p = products[0][c][i];
           p = weight * (p - statistics[c][i % 2]);
-          if (ofKeys == group)
+          if (ofKeys == thread.group)
             p = weight == 0 ? 0 : p;
         }
       hopper::pack(gradients, products);
-      store(gradients);
-      if constexpr (!Tiles::ahead)
-        warpgroupWait<0>();
+      storeScores<A, Tiles>(place, thread, gradients);
+      warpgroupWait<0>();
       warpgroupRegisters(flat(valueSums));
       warpgroupRegisters(flat(keySums));
       warpgroupFence();
-      if constexpr (Tiles::ahead)
-        hopper::accumulate<valueColumns, columns>(valueSums, weights, S::dy(stage));
       hopper::accumulate<sumColumns, columns>(keySums, gradients, S::queries(stage));
       warpgroupCommit();
-      give(); // behind the products, which need not wait for its fence
+      giveScores<A, Tiles>(place++); // behind the products, which need not wait for its fence
     });
     warpgroupWait<0>();
     releasePending();
-    mma::forElements(keySums, lane, [&](float &sum, Place) { sum *= A::scale; });
-    barrierSync(1 + group, warpgroupThreads); // all warps have read the values
-    // The third warpgroup may still read the keys.
-    const Work<A, Tiles> here = again();
-    const int begin = here.begin() + here.turn(turn.number).block * rows,
-              part = begin / warpgroupRows + group; // of sums of columns
-    mma::storeTile<valueSize, rows, Operands::dvPlaces>(valueSums, lane, S::values(), warpRow, x.dv,
-                                                        here.keyHead, begin, begin + rows);
-    if constexpr (attentionSumsValues<A>) {
-      mma::storeColumnSums<valueSize, rows>(lane, S::values(), warpRow, x.dvSums, part,
-                                            here.keyHead, 1 + group);
-      barrierSync(1 + group, warpgroupThreads); // all warps have read the others' sums
-    }
-    mma::storeTile<size, rows, Operands::dkPlaces>(keySums, lane, S::values(), warpRow, x.dk,
-                                                   here.keyHead, begin, begin + rows);
-    if constexpr (attentionSumsKeys<A>)
-      mma::storeColumnSums<size, rows>(lane, S::values(), warpRow, x.dkSums, part, here.keyHead,
-                                       1 + group);
-    fenceProxyAsync(); // the next keys come by bulk copies to where results were written
-    mbarrierArrive(&barriers.rowsEmpty);
+    storeGradients<A, Tiles>(turn.number, thread, keySums, valueSums, x);
   });
+}
+
+/// Starts products ← values in registers times rows of dy, transposed.
+template <int size, int columns>
+NANO_DEVICE void multiplyValues(float (&products)[1][columns / 8][4],
+                                const uint32_t (&values)[size / 16][4], const uint8_t *dy) {
+  const uint64_t right = matrixDescriptor(dy, 16, 1024, Swizzle::Bytes128);
+#pragma unroll
+  for (int k = 0; k < size / 16; ++k)
+    warpgroupMultiply<bf16, bf16>(flat(products), values[k],
+                                  advanced(right, k / 4 * columns * 128 + k % 4 * 32), k > 0);
+}
+
+/// Likewise where registers allow it: the values are in registers, and the products of dy and
+/// values are under way while weights are made of scores. The warpgroups take turns to start
+/// products, so that one has some while the other makes weights and gradients: left alone they do
+/// the same at the same time.
+template <class A, class Tiles, class Operands>
+NANO_DEVICE void computeAhead(const Work<A, Tiles> &work, const Operands &x) {
+  using S = Shared<A, Tiles>;
+  constexpr int size = A::headSize, valueSize = A::valueSize, rows = Tiles::rows,
+                columns = Tiles::columns;
+  auto &barriers = S::barriers();
+  const Computing thread;
+  const Lane &lane = thread.lane;
+  constexpr int sumColumns = attentionTileSize(size), valueColumns = attentionTileSize(valueSize);
+  float keySums[1][sumColumns / 8][4], valueSums[1][valueColumns / 8][4];
+  float scores[1][columns / 8][4], products[1][columns / 8][4];
+  uint32_t weights[columns / 16][4], gradients[columns / 16][4], values[valueSize / 16][4];
+  int place = 0;
+  // As often by either, also where one leaves out a tile; the first one begins.
+  constexpr int turnBarrier = 3, both = computingWarpgroups * warpgroupThreads;
+  auto waitForTurn = [&] { barrierSync(turnBarrier + thread.group, both); };
+  auto passTurn = [&] { barrierArrive(turnBarrier + 1 - thread.group, both); };
+  if (thread.group == 1)
+    passTurn();
+  work.forTurns([&](const Turn &turn) {
+    mma::forElements(keySums, valueSums, lane, [](float &k, float &v, Place) { k = v = 0; });
+    waitForRows<A, Tiles>(turn);
+#pragma unroll
+    for (int k = 0; k < valueSize / 16; ++k)
+      loadMatrix<4>(values[k], S::values() + S::ValueTile::block(lane.left, thread.warpRow, 2 * k));
+    const int count = work.tilesOf(turn) - thread.group; // but one that it leaves out
+#pragma unroll 1
+    for (int head = 0; head < sharing<A>; ++head) {
+      waitForTurn();
+      if (turn.number == 0 && thread.group > 0) {
+        leaveOut<A, Tiles>(place++, thread);
+        passTurn();
+        waitForTurn();
+      }
+#pragma unroll 1
+      for (int tile = 0; tile < count; ++tile, ++place) {
+        const int stage = place % Tiles::stages;
+        const bool isDiagonal = tile == (turn.number == 0 ? 0 : count - 1);
+        const auto &queries = S::columns(stage);
+        mbarrierWait(&barriers.full[stage], uint32_t(place / Tiles::stages) & 1);
+        warpgroupRegisters(flat(scores));
+        warpgroupRegisters(flat(products));
+        warpgroupFence();
+        hopper::multiply<size, rows, columns>(scores, S::keys(), thread.groupRow,
+                                              S::queries(stage));
+        warpgroupCommit();
+        multiplyValues<valueSize, columns>(products, values, S::dy(stage));
+        warpgroupCommit();
+        passTurn();
+        warpgroupWait<1>(); // for the last tile's sums, too
+        warpgroupRegisters(flat(scores));
+        warpgroupRegisters(flat(keySums));
+        warpgroupRegisters(flat(valueSums));
+        if (tile > 0)
+          mbarrierArrive(&barriers.empty[(place - 1) % Tiles::stages]);
+        mma::forElements(scores, lane, [&](float &s, Place at) {
+          s = approximateExp2(fma(s, A::scale * log2e, -queries.logarithm[at.column]));
+        });
+        if (isDiagonal)
+          hideUnseen(scores, thread);
+        hopper::pack(weights, scores);
+        warpgroupWait<0>();
+        warpgroupRegisters(flat(products));
+        mma::forElements(scores, products, lane, [&](float &s, float &p, Place at) {
+          p = s * (p - queries.delta[at.column]);
+        });
+        if (isDiagonal)
+          mma::forElements(scores, products, lane,
+                           [](float &s, float &p, Place) { p = s == 0 ? 0 : p; });
+        hopper::pack(gradients, products);
+        storeScores<A, Tiles>(place, thread, gradients);
+        waitForTurn();
+        warpgroupRegisters(flat(valueSums));
+        warpgroupRegisters(flat(keySums));
+        warpgroupFence();
+        hopper::accumulate<valueColumns, columns>(valueSums, weights, S::dy(stage));
+        hopper::accumulate<sumColumns, columns>(keySums, gradients, S::queries(stage));
+        warpgroupCommit();
+        giveScores<A, Tiles>(place); // behind the products, which need not wait for its fence
+      }
+      passTurn();
+      warpgroupWait<0>();
+      warpgroupRegisters(flat(keySums));
+      warpgroupRegisters(flat(valueSums));
+      mbarrierArrive(&barriers.empty[(place - 1) % Tiles::stages]);
+      if (turn.number > 0 && thread.group > 0) {
+        waitForTurn();
+        leaveOut<A, Tiles>(place++, thread);
+        passTurn();
+      }
+    }
+    storeGradients<A, Tiles>(turn.number, thread, keySums, valueSums, x);
+  });
+  if (thread.group == 0) // the last turn, which nobody else takes
+    waitForTurn();
 }
 
 /// The work of a block of threads. All of them call it.
@@ -539,7 +674,7 @@ template <class A, class Tiles, class Operands> NANO_DEVICE void attentionGrads(
   if (group == computingWarpgroups + 1) {
     decreaseRegisters<Tiles::copyRegisters>();
     if (warp == 1)
-      readColumns(work, x);
+      readQueries(work, x);
     else if (laneIndex() == 0)
       switch (warp) {
       case 0:
@@ -554,7 +689,10 @@ template <class A, class Tiles, class Operands> NANO_DEVICE void attentionGrads(
     addUp(work, x);
   } else {
     increaseRegisters<Tiles::computeRegisters>();
-    compute(work, x);
+    if constexpr (Tiles::ahead)
+      computeAhead(work, x);
+    else
+      compute(work, x);
   }
 }
 

@@ -157,18 +157,19 @@ NANO_BOTH constexpr bool attentionOfRows(const AttentionShape &s, long long row)
          row % RowTiles::rows == 0 && s.tokens % row == 0 &&
          s.tokens / row * s.heads >= 2LL * s.multiprocessors;
 }
-/// Likewise of longer rows, of heads of 65 to 128 or of narrower ones that share keys: a block of
+/// Likewise of longer rows, and of heads of 65 to 128 or narrower ones that share keys: a block of
 /// threads has a block of keys from either end of a row. All take equally long, but the middle one
 /// of an odd number, which has half the work, so that they must fill the multiprocessors evenly. On
 /// an H200, of 16,384 tokens, 16 heads of 128 take by the faster form of seven products 0.94, 0.85,
 /// 0.86, 0.76 and 0.71 in rows of 1,024, 2,048, 4,096, 8,192 and 16,384, 8 heads that share 2 heads
 /// of keys 0.92, 0.88 and 0.84 in rows of 1,024, 2,048 and 8,192, 16 heads of 96 0.82 and 0.86 and
-/// 32 heads of 64 that share 8 0.83 in rows of 2,048.
+/// 32 heads of 64 that share 8 0.83 in rows of 2,048. 32 heads of 64 take by the faster of seven
+/// products and five in a chain 0.84, 0.89, 0.94 and 0.97 in rows of 2,048 to 16,384.
 NANO_BOTH constexpr bool attentionFromEnds(const AttentionShape &s, long long row) {
   const int size = attentionTileSize(s.headSize);
   if (!attentionOnTensorCores(s) || s.hasScore || size > 128 ||
-      size != attentionTileSize(s.valueSize) || (size == 64 && s.heads == s.keyHeads) ||
-      row < 1024 || row % 128 != 0 || s.tokens % row != 0)
+      size != attentionTileSize(s.valueSize) || attentionHasWholeRows(s, row) || row < 1024 ||
+      row % 128 != 0 || s.tokens % row != 0)
     return false;
   const long long ofRow = row / 128, rows = s.tokens / row * s.keyHeads,
                   rounds = divideUp(rows * divideUp(ofRow, 2), s.multiprocessors);

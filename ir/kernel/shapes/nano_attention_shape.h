@@ -92,16 +92,15 @@ struct RowTiles {
 
 /// Tiles of the gradients of causal rows in five products, of heads and values of up to `Size`
 /// columns in tiles: as those of short rows, but a block of threads has two blocks of keys of a
-/// row, one after the other. `ahead`: registers allow the products of dy and values to be under way
-/// while weights are made of scores.
+/// row, one after the other. `ahead`: registers hold the values, and allow the products of dy with
+/// them to be under way while weights are made of scores.
 template <int Size> struct EndTiles {
   static constexpr int rows = 128, columns = 64, threads = 512, stages = Size == 64 ? 5 : 3,
                        scoreStages = 3, tilesOfBlock = rows / columns, parts = Size / 64,
                        tilesAtOnce = 16, turns = 4,
                        barrierBytes = 16 * (stages + scoreStages + 1) + 24 * turns + 16;
   static constexpr bool ahead = Size == 64;
-  static constexpr int computeRegisters = Size == 64 ? 192 : 208,
-                       addRegisters = Size == 64 ? 96 : 64, copyRegisters = 32;
+  static constexpr int computeRegisters = 208, addRegisters = 64, copyRegisters = 32;
   static constexpr int sharedBytes = 2 * Size * (2 * rows + 2 * columns * stages) +
                                      2 * rows * columns * scoreStages + barrierBytes +
                                      8 * columns * stages;

@@ -51,8 +51,8 @@ TEST(AttentionEnds, Order) {
   expectSameGradients(rowsOf(c, 175), {c}, 4);
 }
 
-/// By the measured rule: causal rows that are long enough, wide heads or some that share keys,
-/// blocks that fill the multiprocessors.
+/// By the measured rule: causal rows that are long enough, but not of which a block of threads has
+/// whole ones, blocks that fill the multiprocessors.
 TEST(AttentionEnds, Rule) {
   const AttentionShape llama{16384, 8, 2, 128, 128, true, true};
   EXPECT_TRUE(attentionFromEnds(llama, 2048));
@@ -62,7 +62,9 @@ TEST(AttentionEnds, Rule) {
   EXPECT_FALSE(attentionFromEnds(llama, 0));
   EXPECT_TRUE(attentionFromEnds({16384, 16, 16, 96, 128, true, true}, 4096));
   EXPECT_TRUE(attentionFromEnds({16384, 32, 8, 64, 48, true, true}, 2048));
-  EXPECT_FALSE(attentionFromEnds({16384, 32, 32, 64, 64, true, true}, 8192));
+  EXPECT_TRUE(attentionFromEnds({16384, 32, 32, 64, 64, true, true}, 2048));
+  EXPECT_TRUE(attentionFromEnds({16384, 32, 32, 64, 64, true, true}, 8192));
+  EXPECT_FALSE(attentionFromEnds({16384, 32, 32, 64, 64, true, true}, 1024)); // whole rows
   EXPECT_FALSE(attentionFromEnds({16384, 16, 16, 64, 128, true, true}, 8192));
   EXPECT_FALSE(attentionFromEnds({16384, 16, 16, 192, 192, true, true}, 8192));
   EXPECT_FALSE(attentionFromEnds({16384, 16, 16, 128, 128, true, true, true}, 8192));
@@ -91,8 +93,8 @@ TEST(AttentionEnds, FindsPlantedFaults) {
                     tell = "      addToCount(x.counts + 1 + work.unit(turn.number, tile));\n";
   finds("race", added + tell, tell + added);
   // The scores' gradients are multiplied without a fence; keys come over those that others read.
-  finds("missing fence", "        fenceProxyAsync();\n        mbarrierArrive(&barriers.scoresFull",
-        "        mbarrierArrive(&barriers.scoresFull");
+  const std::string give = "  mbarrierArrive(&Shared<A, Tiles>::barriers().scoresFull";
+  finds("missing fence", "  fenceProxyAsync();\n" + give, give);
   finds("missing wait", "      mbarrierWait(&barriers.rowsEmpty, 0);", "      ;");
   // Results are made of sums that are not there yet; a barrier's next phase begins before its last
   // one is heard of.
@@ -101,4 +103,24 @@ TEST(AttentionEnds, FindsPlantedFaults) {
         "        mbarrierWait(&barriers.told[use % Tiles::turns], uint32_t(use / Tiles::turns - 1) "
         "& 1);",
         "        ;");
+}
+
+/// The turns in which the warpgroups of narrow heads start products.
+TEST(AttentionEnds, FindsPlantedFaultsOfTurns) {
+  const Case c = {.tokens = 256, .heads = 2, .sharing = 2, .hasMaps = true, .row = 256};
+  const AttentionProblem p = rowsOf(c, 181);
+  auto finds = [&](const std::string &what, const std::string &part, const std::string &by) {
+    const std::string found = faultOf(c, p, planted("nano_attention_ends.h", part, by));
+    EXPECT_NE(found.find(what), std::string::npos) << part << ": " << found;
+  };
+  finds("deadlock", "  if (thread.group == 1)\n    passTurn();\n", "");
+  // A warpgroup that leaves out a tile keeps its turn.
+  finds(
+      "deadlock",
+      "        leaveOut<A, Tiles>(place++, thread);\n        passTurn();\n        waitForTurn();\n",
+      "        leaveOut<A, Tiles>(place++, thread);\n");
+  finds("arrivals",
+        "  if (thread.group == 0) // the last turn, which nobody else takes\n"
+        "    waitForTurn();\n",
+        "");
 }

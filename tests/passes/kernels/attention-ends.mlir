@@ -69,6 +69,38 @@ step.program @shared_keys {
   }
 }
 
+// Narrow heads of rows that are too long for a block of threads to have whole ones.
+// CHECK-LABEL: step.program @narrow_heads
+// CHECK:         step.buffer "partial" : memref<50331648xf32>
+// CHECK:         step.launch @attention_grad_{{.*}} {iterations = array<i64: 2560>}
+step.program @narrow_heads {
+  %q = step.buffer "q" : memref<16384x32x64xbf16>
+  %k = step.buffer "k" : memref<16384x32x64xbf16>
+  %v = step.buffer "v" : memref<16384x32x64xbf16>
+  %f = step.buffer "first" : memref<16384xi32>
+  %l = step.buffer "last" : memref<16384xi32>
+  %e = step.buffer "lse" : memref<16384x32xf32>
+  %d = step.buffer "delta" : memref<16384x32xf32>
+  %g = step.buffer "dy" : memref<16384x32x64xbf16>
+  %dq = step.buffer "dq" : memref<16384x32x64xbf16>
+  %dk = step.buffer "dk" : memref<16384x32x64xbf16>
+  %dv = step.buffer "dv" : memref<16384x32x64xbf16>
+  step.task ins() outs(%f, %l) : () -> (memref<16384xi32>, memref<16384xi32>) {
+    %0 = nano.iota 0 : tensor<16384xi32>
+    %1 = nano.constant 8192.0 : tensor<16384xi32>
+    %2 = nano.div %0, %1 : tensor<16384xi32>
+    %3 = nano.mul %2, %1 : tensor<16384xi32>
+    nano.yield %3, %0 : tensor<16384xi32>, tensor<16384xi32>
+  }
+  step.task ins(%q, %k, %v, %f, %l, %e, %d, %g) outs(%dq, %dk, %dv)
+      : (memref<16384x32x64xbf16>, memref<16384x32x64xbf16>, memref<16384x32x64xbf16>, memref<16384xi32>, memref<16384xi32>, memref<16384x32xf32>, memref<16384x32xf32>, memref<16384x32x64xbf16>) -> (memref<16384x32x64xbf16>, memref<16384x32x64xbf16>, memref<16384x32x64xbf16>) {
+  ^bb0(%0: tensor<16384x32x64xbf16>, %1: tensor<16384x32x64xbf16>, %2: tensor<16384x32x64xbf16>, %3: tensor<16384xi32>, %4: tensor<16384xi32>, %5: tensor<16384x32xf32>, %6: tensor<16384x32xf32>, %7: tensor<16384x32x64xbf16>):
+    %a, %b, %c = nano.attention_grad %0, %1, %2, %3, %4, %5, %6, %7 scale 1.200000e-01
+        : (tensor<16384x32x64xbf16>, tensor<16384x32x64xbf16>, tensor<16384x32x64xbf16>, tensor<16384xi32>, tensor<16384xi32>, tensor<16384x32xf32>, tensor<16384x32xf32>, tensor<16384x32x64xbf16>) -> (tensor<16384x32x64xbf16>, tensor<16384x32x64xbf16>, tensor<16384x32x64xbf16>)
+    nano.yield %a, %b, %c : tensor<16384x32x64xbf16>, tensor<16384x32x64xbf16>, tensor<16384x32x64xbf16>
+  }
+}
+
 // 64 blocks of threads would leave half of the multiprocessors without work.
 // CHECK-LABEL: step.program @few_keys
 // CHECK-NOT:     "counts"

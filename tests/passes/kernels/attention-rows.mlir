@@ -1,7 +1,7 @@
 // RUN: nano-opt %s -nano-lower-kernels=target=cuda -o %t 2>&1 | FileCheck %s --check-prefix=REMARK
 // RUN: FileCheck %s < %t
 
-// Rows of 8,192 tokens: five products, with sums for dq and counts, which are zeros before the launch. 32 · 128 blocks of 128 keys, and blocks that make
+// Rows of 8,192 tokens that queries see as a whole: five products, with sums for dq and counts, which are zeros before the launch. 32 · 128 blocks of 128 keys, and blocks that make
 // 24 of the 2 · 32 · 128 units of sums results.
 // CHECK-LABEL: step.program @long_rows
 // CHECK:         %[[COUNTS:.*]] = step.buffer "counts" : memref<8193xi32>
@@ -25,7 +25,9 @@ step.program @long_rows {
     %1 = nano.constant 8192.0 : tensor<16384xi32>
     %2 = nano.div %0, %1 : tensor<16384xi32>
     %3 = nano.mul %2, %1 : tensor<16384xi32>
-    nano.yield %3, %0 : tensor<16384xi32>, tensor<16384xi32>
+    %4 = nano.constant 8191.0 : tensor<16384xi32>
+    %5 = nano.add %3, %4 : tensor<16384xi32>
+    nano.yield %3, %5 : tensor<16384xi32>, tensor<16384xi32>
   }
   step.task ins(%q, %k, %v, %f, %l, %e, %d, %g) outs(%dq, %dk, %dv)
       : (memref<16384x32x64xbf16>, memref<16384x32x64xbf16>, memref<16384x32x64xbf16>, memref<16384xi32>, memref<16384xi32>, memref<16384x32xf32>, memref<16384x32xf32>, memref<16384x32x64xbf16>) -> (memref<16384x32x64xbf16>, memref<16384x32x64xbf16>, memref<16384x32x64xbf16>) {
