@@ -25,6 +25,7 @@ static constexpr Target table[] = {
      .sumsBothWays = true,
      .mergesProducts = true,
      .sumsGradients = true,
+     .copiesKeys = true,
      .batchesCopies = true,
      .isKMajor = true,
      .maxParameterBytes = maxParameterBytes},

@@ -25,6 +25,7 @@ struct Target {
   bool sumsBothWays = false;    ///< its kernels may reduce along rows and sum columns in one pass
   bool mergesProducts = false;  ///< its library is faster on few wide products than on many narrow
   bool sumsGradients = false;   ///< its template of attention's gradients sums their columns
+  bool copiesKeys = false;      ///< that template has few blocks where few heads have keys
   bool batchesCopies = false;   ///< a launch costs time, so that copies are kernels that share one
   bool isKMajor = false;        ///< its 8-bit products take operands with the inner dimension last
   /// The most bytes that the parameters of a launch may have; 0: any.

@@ -145,6 +145,13 @@ void addFuse(OpPassManager &passes, const PipelineOptions &options) {
     losses.report = options.reportDetails;
     passes.addPass(createShiftLosses(losses));
   }
+  // What makes the copies, and what adds up their gradients, joins the kernels around them.
+  if (targetOf(options.target).copiesKeys) {
+    CopyKeysOptions copies;
+    copies.machine = machineOf(options);
+    copies.report = options.reportDetails;
+    passes.addPass(createCopyKeys(copies));
+  }
   // First: it makes fewer of the largest tensors that backward writes, and what joins must be known
   // when memory is estimated.
   passes.addPass(createJoinScatters());

@@ -1,8 +1,7 @@
 // rowsOfQueries: how many tokens the rows of a batch have, and which keys their queries see, as the
 // ranges of attention's queries say.
-#include "ir/graph/ArithmeticOps.h"
 #include "ir/graph/AttentionOps.h"
-#include "ir/graph/ElementwiseOps.h"
+#include "ir/graph/QueryRows.h"
 #include "passes/cuda/CudaTemplateKernels.h"
 
 using namespace mlir;
@@ -47,17 +46,7 @@ RowsOfQueries rowsOfQueries(step::TaskOp task) {
     first = computedBefore(task, grad.getFirst());
     last = computedBefore(task, grad.getLast());
   }
-  auto begin = first ? first.getDefiningOp<graph::MulOp>() : graph::MulOp();
-  auto number = begin ? begin->getOperand(0).getDefiningOp<graph::DivOp>() : graph::DivOp();
-  if (!number || !number->getOperand(0).getDefiningOp<graph::IotaOp>())
-    return {};
-  auto row = begin->getOperand(1).getDefiningOp<graph::ConstantOp>(),
-       divisor = number->getOperand(1).getDefiningOp<graph::ConstantOp>();
-  if (!row || !divisor || row.getValue() != divisor.getValue())
-    return {};
-  const int64_t tokens = cast<ShapedType>(first.getType()).getDimSize(0);
-  return {std::min(int64_t(row.getValue().convertToDouble()), tokens),
-          last && last.getDefiningOp<graph::IotaOp>()};
+  return graph::rowsOfQueries(first, last);
 }
 
 } // namespace nano::kernels

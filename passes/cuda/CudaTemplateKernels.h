@@ -3,6 +3,7 @@
 // template and with what parameters; its body is the template's.
 #pragma once
 
+#include "ir/graph/QueryRows.h"
 #include "ir/kernel/Templates.h"
 #include "ir/machine/Machine.h"
 #include "passes/emit/KernelEmitter.h"
@@ -41,12 +42,7 @@ struct TemplateCall {
 /// Adds a field to those that a kernel's name is made of.
 void identify(mlir::NamedAttrList &fields, llvm::StringRef name, mlir::Attribute value);
 
-/// How many tokens the rows of queries have, 0 where nothing is known, and whether each query sees
-/// the keys of its row up to itself.
-struct RowsOfQueries {
-  int64_t tokens = 0;
-  bool areCausal = false;
-};
+using graph::RowsOfQueries;
 
 /// The launches that compute a task, in order, none where no template takes it; buffers that they
 /// share are made at `program`. Launches whose blocks share the work have about one block for each

@@ -306,4 +306,27 @@ def SumGradients : Pass<"nano-sum-gradients", "::mlir::ModuleOp"> {
   let options = [Option<"report", "report", "bool", "false", "a remark on every kernel that sums columns of attention's gradients alone">];
 }
 
+def CopyKeys : Pass<"nano-copy-keys", "::mlir::ModuleOp"> {
+  let summary = "gives attention's gradients copies of keys and values that many heads of queries share, where these alone keep too few multiprocessors busy";
+  let description = [{
+    The device library computes the gradients of keys and values by blocks of keys, each with all heads of queries that share its head. Where one head of keys is shared by all, 16,384 tokens
+    have no more than 128 such blocks, which in causal rows take from one to sixteen times as long as each other. With c copies of each head of keys and values there are c times as many, each with 1/c of the heads of queries:
+
+    ```mlir
+                                                       %l = nano.reshape (nano.broadcast %k)              // each head c times
+    %dq, %dk, %dv = nano.attention_grad %q, %k, …  ⇒   %dq, %m, %x = nano.attention_grad %q, %l, …
+                                                       %dk = nano.reduce sum (nano.reshape %m) dims [2]   // in f32, rounded once more
+    ```
+
+    For causal rows of bf16 for which the template from both ends of a row is the rule's with the least such c, and not with the keys as they are. Attention itself reads the keys as they are: its blocks are of queries.
+
+    Remarks, with `report`: on all attention whose gradients read copies.
+  }];
+  let dependentDialects = ["::nano::graph::NanoDialect"];
+  let options = [
+    Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "whose multiprocessors are to be busy: a machine's name or JSON file">,
+    Option<"report", "report", "bool", "false", "a remark on all attention whose gradients read copies">,
+  ];
+}
+
 #endif // NANO_FUSE_PASSES_TD
