@@ -56,9 +56,9 @@ public:
 
 /// oneDNN as it is; null when it has no optimized implementation for the operands' types.
 std::unique_ptr<Matmul> makeDirectMatmul(const MatmulProblem &problem, const ThreadTeam &team);
-/// A large product of bf16 matrices with A transposed, as weights' gradients are, or with long
-/// sums, by this processor's dot products of pairs (PackedMatmul.cpp); null for others, where
-/// oneDNN is as fast, and where the processor has none or better.
+/// A large product of bf16 matrices by this processor's AMX, or, where it has only dot products of
+/// pairs, one with A transposed, as weights' gradients are, or with long sums (PackedMatmul.cpp);
+/// null for others, where oneDNN is as fast, and where the processor has neither.
 std::unique_ptr<Matmul> makePackedMatmul(const MatmulProblem &problem, const ThreadTeam &team);
 /// A scaled product of f8 matrices (ScaledMatmul.cpp); null when oneDNN multiplies neither bf16 nor
 /// f32.

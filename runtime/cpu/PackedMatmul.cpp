@@ -12,10 +12,10 @@ namespace {
 
 using plan::DType;
 
-/// Elements along k that are multiplied at once; where there are more, their sums wait in f32.
-constexpr int64_t mostK = 2048;
 /// Bytes of the block that a thread packs for itself: half of a second-level cache of 1 MB.
 constexpr int64_t blockBytes = int64_t(512) << 10;
+/// Tiles of a row panel whose sums wait for their next parts along k.
+constexpr int64_t mostTogether = 16;
 /// Bytes of sums that wait: rows beyond them are multiplied afterwards.
 constexpr int64_t sumsBytes = int64_t(64) << 20;
 /// Products with fewer rows, columns or elements along k stay oneDNN's: there packing costs more
@@ -30,26 +30,29 @@ int64_t parts(int64_t size, int64_t each) { return (size + each - 1) / each; }
 /// the same order whatever the number of threads.
 class PackedMatmul : public Matmul {
 public:
-  PackedMatmul(const MatmulProblem &problem, const ThreadTeam &team)
-      : p(problem), team(team), depth(parts(p.k, parts(p.k, mostK))), sharesA(p.m <= p.n) {
-    depth += depth % 2; // a pair of elements stays together
+  PackedMatmul(const MatmulProblem &problem, const ThreadTeam &team, bf16::Unit unit)
+      : p(problem), team(team), unit(unit), shape(bf16::shapeOf(unit)),
+        depth(parts(parts(p.k, parts(p.k, shape.depth)), shape.together) * shape.together),
+        sharesA(p.m <= p.n) {
     sumsInC = p.cType == DType::F32 && p.beta == 0;
     rows = p.m;
     if (p.k > depth && !sumsInC) {
-      int64_t fitting = sumsBytes / 4 / (p.n * p.batch) / bf16::tileRows * bf16::tileRows;
+      int64_t fitting = sumsBytes / 4 / (p.n * p.batch) / shape.rows * shape.rows;
       rows = std::clamp<int64_t>(fitting, std::min<int64_t>(p.m, 256), p.m);
     }
-    sharedStride = bf16::panelWords(wholePanels(sharesA ? rows : p.n, sharedWidth()), depth);
+    sharedStride = words(wholePanels(sharesA ? rows : p.n, sharedWidth()), depth);
     sharedBatch = (sharesA ? p.strideA : p.strideB) ? p.batch : 1;
-    int64_t width = ownWidth();
-    panelsOfBlock = std::max<int64_t>(1, blockBytes / 4 / bf16::panelWords(width, depth));
-    ownStride = panelsOfBlock * bf16::panelWords(width, depth);
+    const int64_t ofPanel = words(ownWidth(), depth);
+    panelsOfBlock = std::max<int64_t>(1, blockBytes / 4 / ofPanel);
+    ownStride = panelsOfBlock * ofPanel;
   }
 
   uint64_t scratchBytes() const override {
-    return ownOffset() + uint64_t(team.size()) * padded(uint64_t(ownStride) * 4);
+    return ownOffset() + uint64_t(team.size()) * ownBytes();
   }
-  std::string implementation() const override { return "packed bf16"; }
+  std::string implementation() const override {
+    return unit == bf16::Unit::Tiles ? "packed bf16 (amx)" : "packed bf16";
+  }
 
   Status run(const MatmulOperands &operands, void *scratch) override {
     Pass pass{operands};
@@ -78,8 +81,27 @@ private:
     int64_t row = 0, rows = 0, k = 0, depth = 0;
   };
 
-  int64_t sharedWidth() const { return sharesA ? bf16::tileRows : bf16::tileColumns; }
-  int64_t ownWidth() const { return sharesA ? bf16::tileColumns : bf16::tileRows; }
+  int64_t sharedWidth() const { return sharesA ? shape.rows : shape.columns; }
+  int64_t ownWidth() const { return sharesA ? shape.columns : shape.rows; }
+  int64_t words(int64_t lines, int64_t k) const { return bf16::panelWords(unit, lines, k); }
+  struct Range {
+    int64_t begin, end;
+  };
+
+  /// Column panels whose tiles of a row panel are multiplied one after another. Tiles: as many as
+  /// have their sums and parts of B in a second-level cache; C is then written along its rows. Of
+  /// Pairs, whose panels are not cut, all of a thread's block, or else one for all of its rows.
+  int64_t columnsTogether(int64_t panels) const {
+    if (unit == bf16::Unit::Tiles)
+      return mostTogether;
+    return sharesA ? panels : 1;
+  }
+  /// Sums of a tile that wait for its next part along k.
+  int64_t sumsOfTile() const { return unit == bf16::Unit::Tiles ? shape.rows * shape.columns : 0; }
+  /// A thread's block, and the sums of its tiles.
+  uint64_t ownBytes() const {
+    return padded(uint64_t(ownStride + mostTogether * sumsOfTile()) * 4);
+  }
   static int64_t wholePanels(int64_t lines, int64_t width) { return parts(lines, width) * width; }
 
   uint64_t sharedOffset() const {
@@ -102,13 +124,13 @@ private:
   }
 
   void packShared(const Pass &pass) const {
-    constexpr int64_t together = 2 * bf16::tileColumns; // of whole panels of either width
+    const int64_t together = 2 * shape.columns; // of whole panels of either width
     int64_t count = sharesA ? pass.rows : p.n, pieces = parts(count, together);
     team.forEach(sharedBatch * pieces, [&](int64_t i, int) {
       int64_t batch = i / pieces, first = i % pieces * together;
-      bf16::pack(lines(pass, sharesA, batch, first, std::min(together, count - first)),
-                 sharedWidth(),
-                 pass.shared + batch * sharedStride + bf16::panelWords(first, pass.depth));
+      bf16::pack(unit, sharesA,
+                 lines(pass, sharesA, batch, first, std::min(together, count - first)),
+                 pass.shared + batch * sharedStride + words(first, pass.depth));
     });
   }
 
@@ -123,26 +145,42 @@ private:
     int64_t pieces = std::min(parts(wanted, blocks), sharedPanels);
     team.forEach(p.batch * blocks * pieces, [&](int64_t i, int thread) {
       int64_t batch = i / (blocks * pieces), block = i / pieces % blocks, piece = i % pieces;
-      auto *own = reinterpret_cast<uint32_t *>(pass.own +
-                                               uint64_t(thread) * padded(uint64_t(ownStride) * 4));
+      auto *own = reinterpret_cast<uint32_t *>(pass.own + uint64_t(thread) * ownBytes());
+      auto *sums = reinterpret_cast<float *>(own) + ownStride;
       int64_t first = ownPanels * block / blocks, end = ownPanels * (block + 1) / blocks;
       int64_t line = first * ownWidth(), count = std::min(end * ownWidth(), ownLines) - line;
-      bf16::pack(lines(pass, !sharesA, batch, line, count), ownWidth(), own);
+      bf16::pack(unit, !sharesA, lines(pass, !sharesA, batch, line, count), own);
       const uint32_t *shared = pass.shared + (sharedBatch > 1 ? batch * sharedStride : 0);
       const bf16::Destination to = destination(pass, batch);
-      for (int64_t s = sharedPanels * piece / pieces; s < sharedPanels * (piece + 1) / pieces; ++s)
-        for (int64_t o = first; o < end; ++o) {
-          const uint32_t *a = own + bf16::panelWords((o - first) * ownWidth(), pass.depth),
-                         *b = shared + bf16::panelWords(s * sharedWidth(), pass.depth);
-          int64_t row = o * bf16::tileRows, column = s * bf16::tileColumns;
-          if (sharesA) {
-            std::swap(a, b);
-            row = s * bf16::tileRows, column = o * bf16::tileColumns;
-          }
-          bf16::multiply(a, b, pass.depth, to, row, column,
-                         std::min(bf16::tileRows, pass.rows - row),
-                         std::min(bf16::tileColumns, p.n - column));
-        }
+      const bf16::Multiplying multiplying(unit);
+      Range ownRange{first, end},
+          sharedRange{sharedPanels * piece / pieces, sharedPanels * (piece + 1) / pieces};
+      Range rowPanels = sharesA ? sharedRange : ownRange,
+            columnPanels = sharesA ? ownRange : sharedRange;
+      auto panel = [&](bool ofA, int64_t at, int64_t k) {
+        bool isShared = ofA == sharesA;
+        int64_t width = ofA ? shape.rows : shape.columns;
+        return (isShared ? shared + words(at * width, pass.depth)
+                         : own + words((at - first) * width, pass.depth)) +
+               words(width, k);
+      };
+      const int64_t group = columnsTogether(columnPanels.end - columnPanels.begin);
+      for (int64_t begin = columnPanels.begin; begin < columnPanels.end; begin += group)
+        for (int64_t row = rowPanels.begin; row < rowPanels.end; ++row)
+          for (int64_t k = 0; k < pass.depth; k += shape.part)
+            for (int64_t column = begin; column < std::min(begin + group, columnPanels.end);
+                 ++column) {
+              bf16::Part part;
+              part.a = panel(true, row, k);
+              part.b = panel(false, column, k);
+              part.k = std::min(shape.part, pass.depth - k);
+              part.isFirst = k == 0;
+              part.isLast = k + part.k == pass.depth;
+              part.sums = sums + (column - begin) * sumsOfTile();
+              bf16::multiply(unit, part, to, row * shape.rows, column * shape.columns,
+                             std::min(shape.rows, pass.rows - row * shape.rows),
+                             std::min(shape.columns, p.n - column * shape.columns));
+            }
     });
   }
 
@@ -168,6 +206,8 @@ private:
 
   MatmulProblem p;
   const ThreadTeam &team;
+  bf16::Unit unit;
+  bf16::Shape shape;
   int64_t depth;        ///< elements along k of a pass
   bool sharesA;         ///< A is packed whole and B in blocks; else the other way round
   bool sumsInC = false; ///< unfinished sums are C's own elements
@@ -178,13 +218,12 @@ private:
 
 } // namespace
 
-/// What oneDNN, which copies operands anew for its blocks, is behind with: A transposed, where sums
+/// What oneDNN, which copies operands anew for its blocks, is behind with where pairs are what
+/// both multiply by: A transposed, where sums
 /// are long enough for the tiles or A's rows begin at no multiple of a cache line; and sums so long
 /// that it cuts them.
-static bool isFaster(const MatmulProblem &p) {
+static bool isFasterByPairs(const MatmulProblem &p) {
   constexpr int64_t someK = 512, longK = 8192, lineElements = 32;
-  if (std::min({p.m, p.n, p.k}) < fewest)
-    return false;
   if (p.transposeA)
     return p.k >= someK || p.lda % lineElements != 0;
   return !p.transposeB && p.k >= longK;
@@ -193,11 +232,20 @@ static bool isFaster(const MatmulProblem &p) {
 std::unique_ptr<Matmul> makePackedMatmul(const MatmulProblem &problem, const ThreadTeam &team) {
   const bool isBf16 = problem.aType == DType::BF16 && problem.bType == DType::BF16 &&
                       (problem.cType == DType::BF16 || problem.cType == DType::F32);
-  // Where there are instructions for whole tiles, oneDNN has them.
-  const bool hasPairs = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_bf16;
-  if (!isBf16 || problem.scaled || !isFaster(problem) || !hasPairs)
+  if (!isBf16 || problem.scaled || std::min({problem.m, problem.n, problem.k}) < fewest)
     return nullptr;
-  return std::make_unique<PackedMatmul>(problem, team);
+  // oneDNN says what the processor has, what it was told to leave unused, and, of AMX, whether
+  // Linux lets this process use it.
+  switch (dnnl::get_effective_cpu_isa()) {
+  case dnnl::cpu_isa::avx512_core_amx:
+    return std::make_unique<PackedMatmul>(problem, team, bf16::Unit::Tiles);
+  case dnnl::cpu_isa::avx512_core_bf16:
+    if (isFasterByPairs(problem))
+      return std::make_unique<PackedMatmul>(problem, team, bf16::Unit::Pairs);
+    return nullptr;
+  default:
+    return nullptr;
+  }
 }
 
 } // namespace nano::cpu

@@ -216,7 +216,7 @@ TEST(CpuMatmul, ExtremeShapes) {
 
 /// Large enough for products that are packed by the device itself, where the processor has their
 /// instructions: edges of tiles, odd k, either operand the smaller one, more elements along k than
-/// are multiplied at once, long sums with nothing transposed.
+/// are multiplied at once, long sums with nothing transposed, weights' rows forward.
 TEST(CpuMatmul, WeightGradients) {
   for (bool transposeB : {no, yes})
     for (auto [m, n, k] : {std::array<int64_t, 3>{256, 304, 257}, {331, 257, 300}})
@@ -227,6 +227,7 @@ TEST(CpuMatmul, WeightGradients) {
       multiply({DType::BF16, DType::BF16, result, yes, inPlace, 256, 257, 259, 2, 1, inPlace, 0.12,
                 -4.775, inPlace, 3});
   multiply({DType::BF16, DType::BF16, DType::BF16, no, no, 256, 260, 8195, 1, 1, no, 1, 0, no, 2});
+  multiply({DType::BF16, DType::BF16, DType::BF16, no, yes, 280, 314, 290, 1, 3});
   for (double beta : {0.0, 0.5})
     multiply({DType::BF16, DType::BF16, beta == 0 ? DType::F32 : DType::BF16, yes, no, 257, 256,
               4101, 1, 0, no, 1, beta, no, 2});
