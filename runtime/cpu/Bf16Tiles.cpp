@@ -242,7 +242,10 @@ struct alignas(64) TileConfiguration {
 constexpr TileConfiguration tileConfiguration;
 
 NANO_AMX void configureTiles() { _tile_loadconfig(&tileConfiguration); }
-NANO_AMX void releaseTiles() { _tile_release(); }
+NANO_AMX void releaseTiles() {
+  _tile_release();
+  _mm_sfence();
+}
 
 /// Adds a part to the sums of 16 or 32 rows and columns, of 32 each where they lie.
 template <bool twoRows, bool twoColumns> NANO_AMX void sumTiles(const Part &part) {
@@ -301,11 +304,20 @@ NANO_BF16 void storePlain(const float *sums, const Destination &to, int64_t row,
                  right = _mm512_mul_ps(_mm512_load_ps(sums + lanes), alpha);
     if constexpr (isF32) {
       float *c = static_cast<float *>(to.c) + at;
+      if (to.isPassedBy && columns == tiles.columns && reinterpret_cast<uintptr_t>(c) % 64 == 0) {
+        _mm512_stream_ps(c, left);
+        _mm512_stream_ps(c + lanes, right);
+        continue;
+      }
       _mm512_mask_storeu_ps(c, __mmask16(mask), left);
       _mm512_mask_storeu_ps(c + lanes, __mmask16(mask >> lanes), right);
     } else {
-      _mm512_mask_storeu_epi16(static_cast<uint16_t *>(to.c) + at, mask,
-                               reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(right, left)));
+      uint16_t *c = static_cast<uint16_t *>(to.c) + at;
+      const auto narrow = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(right, left));
+      if (to.isPassedBy && columns == tiles.columns && reinterpret_cast<uintptr_t>(c) % 64 == 0)
+        _mm512_stream_si512(reinterpret_cast<__m512i *>(c), narrow);
+      else
+        _mm512_mask_storeu_epi16(c, mask, narrow);
     }
   }
 }

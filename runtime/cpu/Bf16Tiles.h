@@ -63,9 +63,11 @@ struct Destination {
   int64_t dLeading = 0;
   bool isF32 = false; ///< C and D; else bf16
   float alpha = 1, beta = 0;
+  bool isPassedBy = false; ///< finished rows of C go to memory past the caches, where they can
 };
 
-/// While it lives, its thread may call `multiply`: makes Tiles' registers ready.
+/// While it lives, its thread may call `multiply`: makes Tiles' registers ready, and in the end
+/// what went past the caches visible to other threads.
 class Multiplying {
 public:
   explicit Multiplying(Unit unit);

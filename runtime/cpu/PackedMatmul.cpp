@@ -14,6 +14,10 @@ using plan::DType;
 
 /// Bytes of the block that a thread packs for itself: half of a second-level cache of 1 MB.
 constexpr int64_t blockBytes = int64_t(512) << 10;
+/// Bytes of a result that is written past the caches, as it would leave them before it is read:
+/// then its lines are not read first. Gradients of weights, of products with A transposed, are read
+/// after those of other layers.
+constexpr int64_t passedBytes = int64_t(64) << 20, passedGradient = int64_t(2) << 20;
 /// Tiles of a row panel whose sums wait for their next parts along k.
 constexpr int64_t mostTogether = 16;
 /// Bytes of sums that wait: rows beyond them are multiplied afterwards.
@@ -189,6 +193,8 @@ private:
     to.isF32 = p.cType == DType::F32;
     to.finishes = pass.k + depth >= p.k;
     to.addsEarlier = pass.k > 0;
+    const int64_t bytes = p.batch * p.m * p.n * int64_t(plan::sizeOf(p.cType));
+    to.isPassedBy = bytes >= (p.transposeA ? passedGradient : passedBytes);
     to.alpha = float(p.alpha);
     to.beta = float(p.beta);
     auto at = [&](auto *matrix, int64_t stride, int64_t leading) {

@@ -228,6 +228,10 @@ TEST(CpuMatmul, WeightGradients) {
                 -4.775, inPlace, 3});
   multiply({DType::BF16, DType::BF16, DType::BF16, no, no, 256, 260, 8195, 1, 1, no, 1, 0, no, 2});
   multiply({DType::BF16, DType::BF16, DType::BF16, no, yes, 280, 314, 290, 1, 3});
+  // Results that are written past the caches, whole lines of them and others.
+  for (int64_t n : {544, 552})
+    for (DType result : {DType::F32, DType::BF16})
+      multiply({DType::BF16, DType::BF16, result, yes, no, 2048, n, 256, 1, 0, no, 0.5, 0, no, 2});
   for (double beta : {0.0, 0.5})
     multiply({DType::BF16, DType::BF16, beta == 0 ? DType::F32 : DType::BF16, yes, no, 257, 256,
               4101, 1, 0, no, 1, beta, no, 2});
