@@ -338,6 +338,7 @@ PipelineOptions forTarget(PipelineOptions options) {
   if (const auto processor = codegen::CpuTarget::host(); processor && target.hasNativeCode) {
     options.lowerKernels.lanes = processor->lanes();
     options.lowerKernels.pairs = processor->avx512Bf16;
+    options.lowerKernels.tiles = processor->amxBf16;
   }
   return options;
 }

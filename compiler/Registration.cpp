@@ -4,6 +4,7 @@
 #include "compiler/Pipeline.h"
 #include "passes/RegisterPasses.h"
 
+#include "mlir/Dialect/AMX/AMXDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -23,7 +24,8 @@ void nano::registerDialects(mlir::DialectRegistry &registry) {
   registry.insert<graph::NanoDialect, kernel::KernelDialect, step::StepDialect,
                   mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::LLVM::LLVMDialect,
                   mlir::math::MathDialect, mlir::memref::MemRefDialect, mlir::scf::SCFDialect,
-                  mlir::vector::VectorDialect, mlir::x86vector::X86VectorDialect>();
+                  mlir::vector::VectorDialect, mlir::x86vector::X86VectorDialect,
+                  mlir::amx::AMXDialect>();
 }
 
 void nano::registerEverything(mlir::DialectRegistry &registry) {

@@ -497,10 +497,12 @@ def LowerKernels : Pass<"nano-lower-kernels", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::nano::step::StepDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
-                           "::mlir::func::FuncDialect", "::mlir::x86vector::X86VectorDialect"];
+                           "::mlir::func::FuncDialect", "::mlir::x86vector::X86VectorDialect",
+                           "::mlir::amx::AMXDialect"];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "cpu: vector code over ranges of iterations; cuda: what a thread of a block does">,
                  Option<"lanes", "lanes", "int64_t", "16", "f32 lanes of the CPU's vectors">,
                  Option<"pairs", "pairs", "bool", "false", "the CPU multiplies pairs of bf16 numbers and adds them up in f32; of 16 lanes">,
+                 Option<"tiles", "tiles", "bool", "false", "and has AMX's tiles of them">,
                  Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "cuda: rates, by which a template is faster than the library, and multiprocessors: a machine's name or JSON file">,
                  Option<"multiprocessors", "multiprocessors", "int64_t", "0", "cuda: blocks that run at once, for kernels whose blocks take one share each of the work; 0: the machine's">,
                  NanocOption<"candidates", "candidates", "bool", "false",

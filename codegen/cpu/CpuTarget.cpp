@@ -5,12 +5,22 @@
 #include "llvm/TargetParser/Host.h"
 
 #include <algorithm>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace nano::codegen {
 
 static const std::vector<std::string> v3 = {"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe", "abm"};
 static const std::vector<std::string> v4 = {"avx512f", "avx512bw", "avx512cd", "avx512dq",
                                             "avx512vl"};
+
+static const std::vector<std::string> amx = {"amx_tile", "amx_bf16"};
+
+/// Asks Linux for AMX's registers for this process.
+static bool mayUseTiles() {
+  constexpr int requestPermission = 0x1023, tileData = 18; // ARCH_REQ_XCOMP_PERM, XTILEDATA
+  return syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
+}
 
 std::optional<CpuTarget> CpuTarget::fromFeatures(const std::vector<std::string> &features) {
   auto has = [&](const std::string &name) {
@@ -21,6 +31,7 @@ std::optional<CpuTarget> CpuTarget::fromFeatures(const std::vector<std::string> 
   CpuTarget target;
   target.avx512 = std::all_of(v4.begin(), v4.end(), has);
   target.avx512Bf16 = target.avx512 && has("avx512_bf16");
+  target.amxBf16 = target.avx512Bf16 && std::all_of(amx.begin(), amx.end(), has);
   target.tuning = target.avx512 ? "x86-64-v4" : "x86-64-v3";
   return target;
 }
@@ -28,7 +39,11 @@ std::optional<CpuTarget> CpuTarget::fromFeatures(const std::vector<std::string> 
 std::optional<CpuTarget> CpuTarget::host() {
   // LLVM's names differ from the kernel's in a few places.
   static const std::vector<std::pair<std::string, std::string>> renamed = {
-      {"bmi", "bmi1"}, {"lzcnt", "abm"}, {"avx512bf16", "avx512_bf16"}};
+      {"bmi", "bmi1"},
+      {"lzcnt", "abm"},
+      {"avx512bf16", "avx512_bf16"},
+      {"amx-tile", "amx_tile"},
+      {"amx-bf16", "amx_bf16"}};
   std::vector<std::string> features;
   for (const auto &[name, isPresent] : llvm::sys::getHostCPUFeatures()) {
     if (!isPresent)
@@ -38,6 +53,8 @@ std::optional<CpuTarget> CpuTarget::host() {
     features.push_back(it == renamed.end() ? name.str() : it->second);
   }
   std::optional<CpuTarget> target = fromFeatures(features);
+  if (target && target->amxBf16)
+    target->amxBf16 = mayUseTiles();
   if (target)
     target->tuning = llvm::sys::getHostCPUName().str();
   return target;
@@ -49,6 +66,8 @@ std::vector<std::string> CpuTarget::features() const {
     names.insert(names.end(), v4.begin(), v4.end());
   if (avx512Bf16)
     names.push_back("avx512_bf16");
+  if (amxBf16)
+    names.insert(names.end(), amx.begin(), amx.end());
   return names;
 }
 

@@ -15,6 +15,8 @@
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/AMX/AMXDialect.h"
+#include "mlir/Dialect/AMX/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -189,6 +191,7 @@ struct LowerFunction : PassWrapper<LowerFunction, OperationPass<func::FuncOp>> {
     populateFloat8Patterns(*converter, set);
     set.add<NarrowToBf16>(*converter, context, target.avx512Bf16);
     set.add<Return>(*converter, context);
+    populateAMXLegalizeForLLVMExportPatterns(*converter, set);
     patterns = FrozenRewritePatternSet(std::move(set));
     return success();
   }
@@ -317,7 +320,8 @@ void loadNativeDialects(MLIRContext &context) {
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
   context.appendDialectRegistry(registry);
-  context.loadDialect<LLVM::LLVMDialect, cf::ControlFlowDialect, x86vector::X86VectorDialect>();
+  context.loadDialect<LLVM::LLVMDialect, cf::ControlFlowDialect, x86vector::X86VectorDialect,
+                      amx::AMXDialect>();
 }
 
 } // namespace nano::codegen

@@ -58,7 +58,10 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(const CpuTarget &target,
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(
       llvm::Triple(triple), target.avx512 ? "x86-64-v4" : "x86-64-v3",
-      target.avx512Bf16 ? "+avx512bf16" : "", options, llvm::Reloc::PIC_, std::nullopt,
+      target.amxBf16      ? "+avx512bf16,+amx-tile,+amx-bf16"
+      : target.avx512Bf16 ? "+avx512bf16"
+                          : "",
+      options, llvm::Reloc::PIC_, std::nullopt,
       isOptimized ? llvm::CodeGenOptLevel::Default : llvm::CodeGenOptLevel::None));
 }
 

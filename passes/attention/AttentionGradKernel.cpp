@@ -54,8 +54,10 @@ private:
   Value statistic(const HeadOperand &x, Value token) {
     return v.loadScalar(x.flat, t.placeOf(x, head, token, v.index(0)));
   }
-  Value isEven(Value x) {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, v.rem(x, 2), v.index(0));
+  /// Whether what is multiplied together begins at x.
+  Value isWhole(Value x) {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, v.rem(x, t.together),
+                                 v.index(0));
   }
   /// Of the scores, and of dy·v.
   Value scaleOf(Value number) {
@@ -285,8 +287,8 @@ void AttentionGradEmitter::emitTile(Value row) {
     Value seesFirst = t.lessEqual(t.indexAt(first, choose(bottom, right)), choose(from, top));
     Value seesLast = t.lessEqual(choose(right, bottom), t.indexAt(last, choose(top, from)));
     Value seesAll = t.both(seesFirst, seesLast);
-    if (t.inPairs) // what completes a pair is not of the range
-      seesAll = t.both(seesAll, t.both(isEven(range.begin), isEven(range.end)));
+    if (t.inPairs) // what completes elements that are multiplied together is not of the range
+      seesAll = t.both(seesAll, t.both(isWhole(range.begin), isWhole(range.end)));
     t.branch(seesAll, [] {}, [&] { emitMask(range, row); });
     if (t.inPairs)
       forSums([&](Value i) { emitShares(range, i); });

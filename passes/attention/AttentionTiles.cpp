@@ -4,6 +4,7 @@
 #include "passes/emit/Loops.h"
 #include "passes/emit/TaskOperands.h"
 
+#include "mlir/Dialect/AMX/AMXDialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -25,7 +26,12 @@ AttentionTiles::AttentionTiles(KernelFrame &frame, RankedTensorType queries,
       keySize(queries.getDimSize(2)), valueSize(values.getDimSize(2)),
       largerSize(std::max(keySize, valueSize)), sharing(heads / values.getDimSize(1)),
       lanes(frame.options.lanes), inPairs(arePairs(frame, operands)),
-      registerVectors(lanes >= 16 ? 4 : 2), panelColumns(registerVectors * lanes) {}
+      inTiles(inPairs && frame.options.hasTiles && keySize % 32 == 0 && valueSize % 32 == 0),
+      together(inTiles   ? 32
+               : inPairs ? 2
+                         : 1),
+      registerRows(inTiles ? 16 : 6), registerVectors(lanes >= 16 ? 4 : 2),
+      panelColumns(registerVectors * lanes) {}
 
 bool AttentionTiles::arePairs(const KernelFrame &frame, ArrayRef<Value> operands) {
   return frame.options.hasPairs && llvm::all_of(operands, [](Value operand) {
@@ -268,6 +274,11 @@ void AttentionTiles::packPanels(const PanelTile &tile, const HeadOperand &x, Val
     Value last = v.sub(valid, v.index(1));
     store(v.div(valid, 2), [&](int64_t j) { return halves(v.add(first, last), j); });
   });
+  if (!inTiles)
+    return;
+  const Value steps = v.div(v.add(valid, v.index(1)), 2);
+  const Value whole = v.mul(v.div(v.add(valid, v.index(together - 1)), together), together / 2);
+  loop(steps, whole, 1, [&](Value k) { store(k, [&](int64_t) { return v.splat(v.i32(0)); }); });
 }
 
 SmallVector<Value> AttentionTiles::transpose(SmallVector<Value> rows) {
@@ -370,6 +381,8 @@ IndexRange AttentionTiles::wholePanels(IndexRange columns) {
 void AttentionTiles::multiply(const RowTile &tile, const RowTile &left, Value row,
                               const PanelTile &right, IndexRange columns, Value scale) {
   IndexRange whole = wholePanels(columns);
+  if (inTiles)
+    return multiplyTiles(tile, left, row, right, whole, scale);
   loop(whole.begin, whole.end, panelColumns, [&](Value column) {
     Value at = offsetBy(tile.offset, column);
     SmallVector<Value> sums =
@@ -393,6 +406,8 @@ void AttentionTiles::storeFactor(Value vector, const RowTile &tile, Value row, V
 
 void AttentionTiles::accumulate(const RowTile &sums, Value row, const RowTile &left,
                                 const PanelTile &right, IndexRange range, Value factors) {
+  if (inTiles)
+    return accumulateTiles(sums, row, left, right, range, factors);
   if (inPairs)
     range = {v.div(range.begin, 2), v.div(v.add(range.end, v.index(1)), 2)};
   forPanels(right.size, [&](Value panel, int64_t vectors) {
@@ -411,6 +426,84 @@ void AttentionTiles::accumulate(const RowTile &sums, Value row, const RowTile &l
     values = product(values, left, v.index(0), right, panel, range, vectors);
     for (int64_t i = 0; i < registerRows * vectors; ++i)
       v.store(values[i], sums.memory, place(i));
+  });
+}
+
+//===- Products by AMX ----------------------------------------------------===//
+
+Value AttentionTiles::loadTile(Value memory, Value at, int64_t stride) {
+  const auto type = amx::TileType::get({16, 32}, b.getBF16Type());
+  return amx::TileLoadOp::create(b, loc, type, memory, ValueRange{at}, v.index(stride));
+}
+
+void AttentionTiles::multiplyTiles(const RowTile &tile, const RowTile &left, Value row,
+                                   const PanelTile &right, IndexRange whole, Value scale) {
+  const auto sumsType = amx::TileType::get({16, 16}, b.getF32Type());
+  const Value leftAt = offsetBy(left.offset, v.mul(row, left.stride));
+  loop(whole.begin, whole.end, panelColumns, [&](Value column) {
+    const Value at = offsetBy(tile.offset, column),
+                rightAt =
+                    offsetBy(right.offset, v.mul(v.div(column, panelColumns), right.panelStride));
+    SmallVector<Value> sums;
+    for (int64_t j = 0; j < registerVectors; ++j)
+      sums.push_back(amx::TileZeroOp::create(b, loc, sumsType));
+    for (int64_t k = 0; k < left.size; k += together) {
+      const Value rows = loadTile(left.memory, v.add(leftAt, v.index(k / 2)), left.stride);
+      for (int64_t j = 0; j < registerVectors; ++j) {
+        const Value columns = loadTile(
+            right.memory, v.add(rightAt, v.index(k / 2 * panelColumns + j * lanes)), panelColumns);
+        sums[j] = amx::TileMulFOp::create(b, loc, sumsType, rows, columns, sums[j]);
+      }
+    }
+    for (int64_t j = 0; j < registerVectors; ++j)
+      amx::TileStoreOp::create(b, loc, tile.memory, ValueRange{v.add(at, v.index(j * lanes))},
+                               sums[j], v.index(tile.stride));
+    loop(v.index(0), v.index(registerRows), 1, [&](Value r) {
+      for (int64_t j = 0; j < registerVectors; ++j) {
+        const Value place = v.add(v.add(at, v.mul(r, tile.stride)), v.index(j * lanes));
+        v.store(v.mulf(v.load(tile.memory, place), scale), tile.memory, place);
+      }
+    });
+  });
+}
+
+void AttentionTiles::accumulateTiles(const RowTile &sums, Value row, const RowTile &left,
+                                     const PanelTile &right, IndexRange range, Value factors) {
+  const auto sumsType = amx::TileType::get({16, 16}, b.getF32Type());
+  const Value begin = v.mul(v.div(range.begin, together), together / 2),
+              end = v.mul(v.div(v.add(range.end, v.index(together - 1)), together), together / 2);
+  forPanels(right.size, [&](Value panel, int64_t vectors) {
+    const Value at = v.add(offsetBy(sums.offset, v.mul(row, sums.stride)),
+                           v.mul(panel, panelColumns)),
+                leftAt = offsetBy(left.offset, v.index(0)),
+                rightAt = offsetBy(right.offset, v.mul(panel, right.panelStride));
+    if (factors)
+      loop(v.index(0), v.index(registerRows), 1, [&](Value r) {
+        const Value factor = v.splat(v.loadScalar(factors, r));
+        for (int64_t j = 0; j < vectors; ++j) {
+          const Value place = v.add(v.add(at, v.mul(r, sums.stride)), v.index(j * lanes));
+          v.store(v.mulf(v.load(sums.memory, place), factor), sums.memory, place);
+        }
+      });
+    SmallVector<Value> values;
+    for (int64_t j = 0; j < vectors; ++j)
+      values.push_back(amx::TileLoadOp::create(b, loc, sumsType, sums.memory,
+                                               ValueRange{v.add(at, v.index(j * lanes))},
+                                               v.index(sums.stride)));
+    values = loop(begin, end, together / 2, values, [&](Value k, ValueRange earlier) {
+      SmallVector<Value> next;
+      const Value rows = loadTile(left.memory, v.add(leftAt, k), left.stride),
+                  rightRow = v.add(rightAt, v.mul(k, vectors * lanes));
+      for (int64_t j = 0; j < vectors; ++j) {
+        const Value columns =
+            loadTile(right.memory, v.add(rightRow, v.index(j * lanes)), vectors * lanes);
+        next.push_back(amx::TileMulFOp::create(b, loc, sumsType, rows, columns, earlier[j]));
+      }
+      return next;
+    });
+    for (int64_t j = 0; j < vectors; ++j)
+      amx::TileStoreOp::create(b, loc, sums.memory, ValueRange{v.add(at, v.index(j * lanes))},
+                               values[j], v.index(sums.stride));
   });
 }
 

@@ -2,7 +2,8 @@
 // tiles, key ranges, score regions. Tiles lie in scratch memory; a product of tiles keeps its
 // result in registers (`registerRows` × up to `registerVectors`). Tiles are f32; where all operands
 // are bf16 and the processor multiplies pairs of these, the factors of products are words of two,
-// neighbours along the contraction, and what is computed between products is rounded to bf16.
+// neighbours along the contraction, and what is computed between products is rounded to bf16. AMX
+// multiplies 16 × 32 by 32 × 16 of them in registers of its own.
 #pragma once
 
 #include "passes/emit/KernelEmitter.h"
@@ -61,10 +62,12 @@ public:
   const int64_t largerSize;                        ///< of Dh and Dv
   const int64_t sharing; ///< H/Hk: heads of queries that share one of keys
   const int64_t lanes;
-  const bool inPairs;             ///< factors of products are words of two bf16 numbers
-  const int64_t registerRows = 6; ///< rows of a product in registers
-  const int64_t registerVectors;  ///< its vectors of columns: 4 with 32 vector registers, 2 with 16
-  const int64_t panelColumns;     ///< registerVectors · lanes
+  const bool inPairs;            ///< factors of products are words of two bf16 numbers
+  const bool inTiles;            ///< and AMX multiplies them
+  const int64_t together;        ///< elements of a contraction that are multiplied at once
+  const int64_t registerRows;    ///< rows of a product in registers
+  const int64_t registerVectors; ///< its vectors of columns: 4 with 32 vector registers, 2 with 16
+  const int64_t panelColumns;    ///< registerVectors · lanes
 
   int64_t vectorsOf(int64_t size) const; ///< that hold a row of `size` elements
   int64_t padded(int64_t size) const { return vectorsOf(size) * lanes; }
@@ -134,7 +137,8 @@ public:
   /// repeat the last valid one. Pairs are not scaled, as that would round them: `multiply` scales.
   void packRows(const RowTile &tile, const HeadOperand &x, mlir::Value head, mlir::Value first,
                 mlir::Value valid, mlir::Value rows, mlir::Value scale);
-  /// tile[k, d] ← x[first + k, head, d] for k < valid; what completes a last pair is 0.
+  /// tile[k, d] ← x[first + k, head, d] for k < valid; what completes the last elements that are
+  /// multiplied together is 0.
   void packPanels(const PanelTile &tile, const HeadOperand &x, mlir::Value head, mlir::Value first,
                   mlir::Value valid);
   /// tile[d, c] ← x[first + c, head, d] for c < valid; columns from there on are undefined.
@@ -156,8 +160,8 @@ public:
   void multiply(const RowTile &tile, const RowTile &left, mlir::Value row, const PanelTile &right,
                 IndexRange columns, mlir::Value scale);
   /// sums[row + r, :] ← factors[r] · sums[row + r, :] + left[r, range] · right[range, :]; without
-  /// `factors` 1. In pairs what `left` holds beside the range, in a pair that is partly inside,
-  /// must be 0.
+  /// `factors` 1. Where elements are multiplied together, what `left` holds of these beside the
+  /// range must be 0.
   void accumulate(const RowTile &sums, mlir::Value row, const RowTile &left, const PanelTile &right,
                   IndexRange range, mlir::Value factors = {});
   /// Columns rounded out to whole panels.
@@ -169,6 +173,13 @@ public:
                                      mlir::Value otherwise);
 
 private:
+  /// The same as `multiply` and `accumulate`, by AMX.
+  void multiplyTiles(const RowTile &tile, const RowTile &left, mlir::Value row,
+                     const PanelTile &right, IndexRange whole, mlir::Value scale);
+  void accumulateTiles(const RowTile &sums, mlir::Value row, const RowTile &left,
+                       const PanelTile &right, IndexRange range, mlir::Value factors);
+  /// 16 rows of 32 factors, or 16 rows of as many pairs of them, `stride` words apart.
+  mlir::Value loadTile(mlir::Value memory, mlir::Value at, int64_t stride);
   /// Whether arguments are bf16 and contiguous along heads, and the processor multiplies pairs.
   static bool arePairs(const KernelFrame &frame, mlir::ArrayRef<mlir::Value> operands);
   mlir::Type factorType() { return inPairs ? mlir::Type(b.getI32Type()) : b.getF32Type(); }

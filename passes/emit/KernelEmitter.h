@@ -15,6 +15,8 @@ struct KernelOptions {
                       ///< loads at once, chosen by each emitter
   /// CPU: vectors of 16 words of two bf16 numbers have dot products of pairs, added up in f32.
   bool hasPairs = false;
+  /// CPU: and tiles of AMX, which multiply 16 × 32 by 32 × 16 of them.
+  bool hasTiles = false;
   /// They are for blocks of a GPU's threads; else for threads of a processor, each with a range of
   /// iterations.
   bool onGpu = false;

@@ -24,6 +24,7 @@
 #include "ir/graph/TableOps.h"
 #include "passes/Passes.h"
 
+#include "mlir/Dialect/AMX/AMXDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -269,7 +270,10 @@ private:
     auto [it, isNew] = known.try_emplace(key);
     if (isNew) {
       std::string stem = special ? special->op.drop_front(strlen("nano.")).str() : stemOf(task);
-      KernelOptions options{.lanes = lanes, .hasPairs = pairs && lanes == 16, .onGpu = isCuda};
+      KernelOptions options{.lanes = lanes,
+                            .hasPairs = pairs && lanes == 16,
+                            .hasTiles = tiles && pairs && lanes == 16,
+                            .onGpu = isCuda};
       if (isCuda)
         options.multiprocessors = rates.multiprocessors();
       // A row kernel's strides are in its code: its arguments are plain memory.

@@ -5,7 +5,9 @@
 #include <fstream>
 #include <sched.h>
 #include <sstream>
+#include <sys/syscall.h>
 #include <thread>
+#include <unistd.h>
 #include <unordered_set>
 
 namespace nano::cpu {
@@ -27,6 +29,16 @@ std::string firstEntry(std::initializer_list<std::string_view> keys) {
   return "";
 }
 
+/// Asks Linux for AMX's registers for this process, all of its threads.
+bool mayUseTiles() {
+#if defined(__x86_64__)
+  constexpr int requestPermission = 0x1023, tileData = 18; // ARCH_REQ_XCOMP_PERM, XTILEDATA
+  return syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
+#else
+  return false;
+#endif
+}
+
 } // namespace
 
 std::vector<std::string> missingFeatures(const std::vector<std::string> &needed) {
@@ -38,7 +50,7 @@ std::vector<std::string> missingFeatures(const std::vector<std::string> &needed)
   for (std::string word; words >> word;)
     present.insert(word);
   for (const std::string &feature : needed)
-    if (!present.count(feature))
+    if (!present.count(feature) || (feature == "amx_tile" && !mayUseTiles()))
       missing.push_back(feature);
   return missing;
 }

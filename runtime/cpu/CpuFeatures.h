@@ -6,7 +6,8 @@
 
 namespace nano::cpu {
 
-/// The names in `needed` (spelled as in /proc/cpuinfo) that this machine's processor does not have.
+/// The names in `needed` (spelled as in /proc/cpuinfo) that this machine's processor does not have,
+/// or Linux does not let this process use: AMX's registers are asked for.
 std::vector<std::string> missingFeatures(const std::vector<std::string> &needed);
 
 /// The processor's name, e.g. "AMD EPYC"; "unknown processor" where the kernel does not say.

@@ -96,14 +96,15 @@ std::vector<TensorValue> check(TaskRunner &runner, std::vector<double> tolerance
 /// Forward and backward kernels of one shape, at one vector width. `gradients`: the deviation of dy
 /// and delta.
 void checkBoth(const AttentionShape &shape, const KeyRanges &ranges, std::mt19937_64 &random,
-               int64_t lanes, double gradients = 1) {
+               int64_t lanes, double gradients = 1, bool usesTiles = true) {
   SCOPED_TRACE("T " + std::to_string(shape.tokens) + ", H " + std::to_string(shape.heads) +
                ", Dh " + std::to_string(shape.size) + ", " + shape.element + ", " +
-               std::to_string(lanes) + " lanes");
+               std::to_string(lanes) + " lanes" + (usesTiles ? "" : " without AMX"));
   bool isF32 = shape.element == "f32";
-  auto forward = TaskRunner::make(attentionText(shape), kernels::emitAttentionKernel, lanes);
-  auto backward =
-      TaskRunner::make(attentionGradText(shape), kernels::emitAttentionGradKernel, lanes);
+  auto forward =
+      TaskRunner::make(attentionText(shape), kernels::emitAttentionKernel, lanes, usesTiles);
+  auto backward = TaskRunner::make(attentionGradText(shape), kernels::emitAttentionGradKernel,
+                                   lanes, usesTiles);
   ASSERT_TRUE(forward && backward);
   fillQkv(*forward, ranges, random);
   TensorValue lse = check(*forward, {isF32 ? 2e-5 : 6e-3, 2e-5}, random)[1];
@@ -144,12 +145,17 @@ TEST(AttentionKernel, HeadSizesThatFillNoVector) {
               random);
 }
 
-/// Where the processor multiplies pairs: heads of odd sizes, and documents and windows that begin
-/// and end within pairs. dy·v has numbers of one size whatever the head's.
+/// Where the processor multiplies pairs, with AMX and without: heads of odd sizes, and documents
+/// and windows that begin and end within pairs. dy·v has numbers of one size whatever the head's.
 TEST(AttentionKernel, FactorsOfBf16) {
   std::mt19937_64 random(12);
-  for (auto [size, valueSize] :
-       {std::pair<int64_t, int64_t>{1, 1}, {7, 20}, {33, 33}, {64, 64}, {80, 40}, {136, 136}}) {
+  for (auto [size, valueSize] : {std::pair<int64_t, int64_t>{1, 1},
+                                 {7, 20},
+                                 {33, 33},
+                                 {64, 64},
+                                 {80, 40},
+                                 {96, 32},
+                                 {136, 136}}) {
     AttentionShape shape{.tokens = 331,
                          .heads = 2,
                          .size = size,
@@ -159,7 +165,8 @@ TEST(AttentionKernel, FactorsOfBf16) {
     for (int64_t lanes : TaskRunner::lanes())
       for (const KeyRanges &ranges : {keyRanges(shape.tokens, true, 1, 33, 0.1, random),
                                       arbitraryRanges(shape.tokens, random)})
-        checkBoth(shape, ranges, random, lanes, 1 / std::sqrt(double(valueSize)));
+        for (bool usesTiles : {false, true})
+          checkBoth(shape, ranges, random, lanes, 1 / std::sqrt(double(valueSize)), usesTiles);
   }
 }
 
@@ -265,16 +272,21 @@ TEST(AttentionKernel, LargeScores) {
 }
 
 /// Keys that no query of a block sees are not read: NaN in them reaches nothing, although other
-/// heads' and blocks' queries are beside them.
+/// heads' and blocks' queries are beside them. AMX multiplies 32 keys and 16 queries at once: where
+/// it is used, what is seen begins and ends with these.
 TEST(AttentionKernel, DoesNotReadUnseenKeys) {
   std::mt19937_64 random(8);
-  const int64_t tokens = 400, unseenFrom = 120, unseenTo = 330;
+  const int64_t tokens = 400;
+  int64_t unseenFrom = 120, unseenTo = 330;
   // Queries before 330 see only keys before 120, the others only keys from 330 on.
-  KeyRanges ranges{{{tokens}, {}}, {{tokens}, {}}};
-  for (int64_t t = 0; t < tokens; ++t) {
-    ranges.first.data.push_back(t < unseenTo ? 0 : unseenTo);
-    ranges.last.data.push_back(t < unseenTo ? std::min(t, unseenFrom - 1) : t);
-  }
+  auto rangesOf = [&] {
+    KeyRanges ranges{{{tokens}, {}}, {{tokens}, {}}};
+    for (int64_t t = 0; t < tokens; ++t) {
+      ranges.first.data.push_back(t < unseenTo ? 0 : unseenTo);
+      ranges.last.data.push_back(t < unseenTo ? std::min(t, unseenFrom - 1) : t);
+    }
+    return ranges;
+  };
   const AttentionShape f32{.tokens = tokens, .heads = 2, .size = 32},
       bf16{.tokens = tokens, .heads = 2, .size = 32, .element = "bf16"};
   const int64_t row = f32.heads * f32.size;
@@ -284,10 +296,11 @@ TEST(AttentionKernel, DoesNotReadUnseenKeys) {
     runner.setInput(operand, x);
   };
   double nan = std::numeric_limits<double>::quiet_NaN();
-  auto check = [&](const AttentionShape &shape, int64_t lanes) {
-    auto forward = TaskRunner::make(attentionText(shape), kernels::emitAttentionKernel, lanes);
+  auto check = [&](const AttentionShape &shape, int64_t lanes, bool usesTiles) {
+    auto forward =
+        TaskRunner::make(attentionText(shape), kernels::emitAttentionKernel, lanes, usesTiles);
     ASSERT_TRUE(forward);
-    fillQkv(*forward, ranges, random);
+    fillQkv(*forward, rangesOf(), random);
     for (unsigned operand : {1, 2})
       plant(*forward, operand, 0);
     forward->run();
@@ -297,8 +310,8 @@ TEST(AttentionKernel, DoesNotReadUnseenKeys) {
     forward->run();
     EXPECT_EQ(forward->outputBytes(), clean);
 
-    auto backward =
-        TaskRunner::make(attentionGradText(shape), kernels::emitAttentionGradKernel, lanes);
+    auto backward = TaskRunner::make(attentionGradText(shape), kernels::emitAttentionGradKernel,
+                                     lanes, usesTiles);
     ASSERT_TRUE(backward);
     for (unsigned i = 0; i < 5; ++i)
       backward->setInput(i, forward->input(i));
@@ -321,7 +334,9 @@ TEST(AttentionKernel, DoesNotReadUnseenKeys) {
   };
   for (int64_t lanes : TaskRunner::lanes())
     for (const AttentionShape &shape : {f32, bf16})
-      check(shape, lanes);
+      check(shape, lanes, false);
+  unseenFrom = 128, unseenTo = 384;
+  check(bf16, TaskRunner::lanes().back(), true);
 }
 
 TEST(AttentionKernel, RefusesToOverwriteItsOperands) {

@@ -129,6 +129,11 @@ TEST_F(NativeCodeTest, TargetsByFeatures) {
   wide.emplace_back("avx512_bf16");
   EXPECT_TRUE(CpuTarget::fromFeatures(wide)->avx512Bf16);
   EXPECT_EQ(CpuTarget::fromFeatures(wide)->features(), wide);
+  wide.emplace_back("amx_tile");
+  EXPECT_FALSE(CpuTarget::fromFeatures(wide)->amxBf16);
+  wide.emplace_back("amx_bf16");
+  EXPECT_TRUE(CpuTarget::fromFeatures(wide)->amxBf16);
+  EXPECT_EQ(CpuTarget::fromFeatures(wide)->features(), wide);
 }
 
 TEST_F(NativeCodeTest, OpsWithoutALoweringAreErrors) {

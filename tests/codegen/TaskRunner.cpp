@@ -80,7 +80,7 @@ std::string TaskRunner::emissionError(llvm::StringRef text, kernels::Emitter emi
 }
 
 std::unique_ptr<TaskRunner> TaskRunner::make(llvm::StringRef text, kernels::Emitter emitter,
-                                             int64_t lanes) {
+                                             int64_t lanes, bool usesTiles) {
   std::unique_ptr<TaskRunner> runner(new TaskRunner);
   MLIRContext *context = runner->context.get();
   runner->module = parseSourceString<ModuleOp>(text, context);
@@ -94,8 +94,10 @@ std::unique_ptr<TaskRunner> TaskRunner::make(llvm::StringRef text, kernels::Emit
   codegen::CpuTarget target = *codegen::CpuTarget::host();
   target.avx512 &= lanes == 16;
   target.avx512Bf16 &= lanes == 16;
-  kernels::KernelFrame frame(runner->task, {.lanes = lanes, .hasPairs = target.avx512Bf16}, builder,
-                             "kernel");
+  target.amxBf16 &= lanes == 16 && usesTiles;
+  kernels::KernelFrame frame(
+      runner->task, {.lanes = lanes, .hasPairs = target.avx512Bf16, .hasTiles = target.amxBf16},
+      builder, "kernel");
   if (failed(emitter(frame))) {
     ADD_FAILURE() << "no kernel was emitted";
     return nullptr;

@@ -37,9 +37,10 @@ private:
 class TaskRunner {
 public:
   /// Compiles `text`'s task with the emitter. Lanes choose the instruction set: 16 (AVX-512) or 8
-  /// (AVX2). Null, with a test failure, on errors.
+  /// (AVX2); with 16 and `usesTiles` AMX too, where the machine has it. Null, with a test failure,
+  /// on errors.
   static std::unique_ptr<TaskRunner> make(llvm::StringRef text, kernels::Emitter emitter,
-                                          int64_t lanes);
+                                          int64_t lanes, bool usesTiles = true);
   /// The first error of emitting `text`'s kernel, or "" when there is none.
   static std::string emissionError(llvm::StringRef text, kernels::Emitter emitter);
   /// Vector widths that this machine can run.
