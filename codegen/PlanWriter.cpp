@@ -120,6 +120,7 @@ LogicalResult PlanWriter::header() {
     return module.emitError("has no ") << (model ? "step.arena" : "nano.model");
   plan.model = model.getName().str();
   plan.arenaBytes = arena.getBytes();
+  plan.hostBytes = arena.getHost();
   if (std::optional<uint64_t> group = model.getGroup())
     plan.group = int64_t(*group);
   if (const ArrayAttr list = model.getHyperparametersAttr())

@@ -88,7 +88,7 @@ void writeTo(std::byte *start, MemRefType type, const TensorValue &value) {
 
 StepMemory::StepMemory(ModuleOp module) {
   step::ArenaOp planned = step::arenaOf(module);
-  std::byte *arena = planned ? allocate(int64_t(planned.getBytes())) : nullptr;
+  std::byte *arena = planned ? allocate(planned.getEnd()) : nullptr;
   auto add = [&](const void *key, IntegerAttr offset, int64_t bytes) {
     starts[key] = arena && offset ? arena + offset.getInt() : allocate(bytes);
   };

@@ -148,6 +148,7 @@ std::vector<std::string> unequalParts(const plan::Plan &a, const plan::Plan &b) 
   compare("data of initial values", a.data, b.data);
   compare("groups of ranks", a.group, b.group);
   compare("arena", a.arenaBytes, b.arenaBytes);
+  compare("host's memory", a.hostBytes, b.hostBytes);
   compare("scalars' buffer", a.scalarBuffer, b.scalarBuffer);
   if (parts.empty() && a != b)
     parts.emplace_back("something else");

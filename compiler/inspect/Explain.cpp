@@ -334,9 +334,12 @@ void Explainer::explain(const plan::Kernel &kernel) const {
 
 void Explainer::explain(const plan::Buffer &buffer) const {
   const auto index = uint32_t(&buffer - plan.buffers.data());
-  fmt::print("buffer {}\n  {}[{}], {} at {} of an arena of {}\n", buffer.name,
-             plan::nameOf(buffer.type), fmt::join(buffer.shape, ","),
-             bytesText(double(buffer.bytes)), buffer.offset, bytesText(double(plan.arenaBytes)));
+  const bool isInHost = plan::isInHost(plan, buffer);
+  fmt::print("buffer {}\n  {}[{}], {} at {} of {} of {}\n", buffer.name, plan::nameOf(buffer.type),
+             fmt::join(buffer.shape, ","), bytesText(double(buffer.bytes)),
+             buffer.offset - (isInHost ? plan::hostBegin(plan) : 0),
+             isInHost ? "the host's memory" : "an arena",
+             bytesText(double(isInHost ? plan.hostBytes : plan.arenaBytes)));
   if (const std::string place = plan::textOf(buffer.location); !place.empty()) {
     const std::string text = textOfLine({buffer.location.file, buffer.location.line});
     fmt::print("  from {}{}\n", place, text.empty() ? "" : ": " + text);

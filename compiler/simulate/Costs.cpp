@@ -46,7 +46,11 @@ std::string keyOf(const plan::Plan &plan, const Command &command) {
                                       matmul.beta != 0);
                  },
                  [&](const plan::Fill &fill) { moved(fill.type, {fill.count}); },
-                 [&](const plan::Copy &copy) { moved(copy.type, {copy.count}); },
+                 [&](const plan::Copy &copy) {
+                   moved(copy.type, {copy.count});
+                   if (isHostCopy(plan, copy))
+                     key += " host";
+                 },
                  [&](const auto &) {
                    const plan::Exchange exchange = exchangeOf(command).value_or(plan::Exchange());
                    for (const plan::Move &move : exchange.moves)
@@ -136,6 +140,8 @@ Costs costsOf(const plan::Plan &plan, const Machine &machine, int64_t world,
     if (options.labelled)
       if (std::optional<double> found = options.labelled->find(program.name, command.label))
         return taking(0, *found);
+    if (const auto *copy = command.as<plan::Copy>(); copy && isHostCopy(plan, *copy))
+      return taking(machine.command(), machine.hostCopy(work.bytes));
     if (const auto *matmul = command.as<plan::Matmul>())
       return taking(machine.command(), machine.product(matmul->m, matmul->n, matmul->k,
                                                        matmul->batch, typeOf(*matmul), work.bytes));

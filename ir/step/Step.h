@@ -80,6 +80,8 @@ mlir::Operation *bufferOf(mlir::Value value);
 const void *bufferKey(mlir::Value value);
 /// The buffer's name for messages: "blocks.0.x", "@embed.weight".
 std::string nameOf(mlir::Value value);
+/// True for a buffer in the host's memory, and views of it.
+bool isInHost(mlir::Value value);
 
 /// "models/x.cpp:41", or nothing when the location has no file.
 std::string lineOf(mlir::Location location);

@@ -39,34 +39,43 @@ def Step_ProgramOp : Step_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock,
 def Step_ArenaOp : Step_Op<"arena", [HasParent<"::mlir::ModuleOp">]> {
   let summary = "the memory that all programs share";
   let description = [{
-    `bytes` is its size on a rank; `floor`, for readers, the least that it could be: the most bytes that are in use at one moment. Set by memory planning.
+    `bytes` is its size on a rank; `floor`, for readers, the least that it could be: the most bytes that are in use at one moment. `host` are bytes of the host's memory that a rank
+    has besides, for buffers that lie there; their offsets begin where the arena ends, at the next multiple of 256. Set by memory planning.
 
     Errors: a size below 0.
 
     ```mlir
-    step.arena 3328 floor 3072
+    step.arena 3328 floor 3072 host 1024
     ```
   }];
-  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$bytes, DefaultValuedAttr<I64Attr, "0">:$floor);
-  let assemblyFormat = "$bytes (`floor` $floor^)? attr-dict";
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$bytes, DefaultValuedAttr<I64Attr, "0">:$floor,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$host);
+  let assemblyFormat = "$bytes (`floor` $floor^)? (`host` $host^)? attr-dict";
+  let extraClassDeclaration = [{
+    /// Where offsets of buffers in the host's memory begin.
+    int64_t getHostBegin() { return (int64_t(getBytes()) + 255) / 256 * 256; }
+    /// One past the last offset.
+    int64_t getEnd() { return int64_t(getHost()) == 0 ? int64_t(getBytes()) : getHostBegin() + int64_t(getHost()); }
+  }];
 }
 
 def Step_BufferOp : Step_Op<"buffer", [Nano_PlacedOp, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
   let summary = "a range of the arena that lives inside one program";
   let description = [{
     Contents are undefined until written. `offset` (bytes, a multiple of 256) is set by memory planning; buffers that are not alive at the same time may
-    overlap.
+    overlap. With `host` it lies in the host's memory, which `step.copy` alone reaches.
 
-    Errors: a type that is not contiguous from offset 0; an offset that is negative or no multiple of 256.
+    Errors: a type that is not contiguous from offset 0; an offset that is negative or no multiple of 256; another command that touches a buffer in the host's memory.
 
     ```mlir
     step.program @p {
       %x = step.buffer "blocks.0.x" : memref<128x64xbf16>
       %y = step.buffer "blocks.0.y" {offset = 16384 : i64} : memref<128x64xbf16>
+      %z = step.buffer "blocks.0.y" {host} : memref<128x64xbf16>
     }
     ```
   }];
-  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset, UnitAttr:$host);
   let results = (outs Step_MemRef:$result);
   let assemblyFormat = "$name attr-dict `:` type($result)";
   let hasVerifier = 1;
@@ -363,9 +372,9 @@ def Step_FillOp : Step_Command<"fill"> {
 def Step_CopyOp : Step_Command<"copy"> {
   let summary = "target ← source, both contiguous and of one type";
   let description = [{
-    Shapes may differ when the numbers of elements do not.
+    Shapes may differ when the numbers of elements do not. Source or target may lie in the host's memory.
 
-    Errors: element types or numbers of elements that differ; a buffer that is not contiguous.
+    Errors: element types or numbers of elements that differ; a buffer that is not contiguous; source and target in the host's memory.
 
     ```mlir
     step.program @p {

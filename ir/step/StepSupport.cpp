@@ -157,6 +157,11 @@ std::string nameOf(Value value) {
   return "?";
 }
 
+bool isInHost(Value value) {
+  auto buffer = dyn_cast_or_null<BufferOp>(bufferOf(value));
+  return buffer && buffer.getHost();
+}
+
 FileLineColLoc fileLocation(Location location) {
   FileLineColLoc found;
   location->walk([&](Location part) {

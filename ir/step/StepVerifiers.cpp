@@ -60,6 +60,17 @@ static LogicalResult verifyWhen(ProgramOp program) {
   return success();
 }
 
+/// What lies in the host's memory only copies reach.
+static LogicalResult verifyReach(Operation &command) {
+  if (isa<CopyOp>(command))
+    return success();
+  for (Value operand : command.getOperands())
+    if (isInHost(operand))
+      return command.emitOpError("touches buffer '")
+             << nameOf(operand) << "' in the host's memory, which step.copy alone reaches";
+  return success();
+}
+
 LogicalResult ProgramOp::verifyRegions() {
   if (failed(verifyWhen(*this)))
     return failure();
@@ -71,6 +82,8 @@ LogicalResult ProgramOp::verifyRegions() {
         command && command.getStream() >= nano::mostStreams)
       return op.emitOpError("stream ")
              << int64_t(command.getStream()) << " is none of 0 to " << nano::mostStreams - 1;
+    if (isa<StepCommandOpInterface>(op) && failed(verifyReach(op)))
+      return failure();
     if (auto record = dyn_cast<RecordOp>(op)) {
       auto [first, isNew] = recorded.try_emplace(record.getEvent(), &op);
       if (!isNew)
@@ -405,6 +418,8 @@ LogicalResult CopyOp::verify() {
   if (from.getElementType() != to.getElementType() || from.getNumElements() != to.getNumElements())
     return emitOpError("source ") << from << " and target " << to
                                   << " differ in element type or number of elements";
+  if (isInHost(getSource()) && isInHost(getTarget()))
+    return emitOpError("goes from the host's memory to itself");
   if (failed(verifyContiguous(*this, getSource())))
     return failure();
   return verifyContiguous(*this, getTarget());

@@ -80,11 +80,14 @@ void grow(std::vector<Growth> &growth, int64_t at, const Access &access) {
 
 } // namespace
 
-Lifetimes lifetimesOf(ProgramOp program, const KernelTable &kernels, ArrayRef<StepState> states) {
+Lifetimes lifetimesOf(ProgramOp program, const KernelTable &kernels, ArrayRef<StepState> states,
+                      Space space) {
   Lifetimes result;
   llvm::DenseMap<const void *, size_t> indices;
   for (Operation &op : program.getBody().front()) {
     if (auto buffer = dyn_cast<BufferOp>(op)) {
+      if (buffer.getHost() != (space == Space::Host))
+        continue;
       indices[bufferKey(buffer)] = result.buffers.size();
       result.buffers.push_back(
           {graph::PlacedOpInterface(buffer), 0, -1, contiguousBytes(buffer.getType())});

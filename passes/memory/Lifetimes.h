@@ -31,6 +31,12 @@ struct Lifetimes {
   std::vector<Lifetime> buffers;
 };
 
+/// Which of a program's buffers.
+enum class Space : uint8_t {
+  Arena, ///< those of the device's memory
+  Host,  ///< those in the host's
+};
+
 /// Buffers that only stream 0 touches live from their first to their last access, what lies behind
 /// all that was touched so far not yet. Where another
 /// stream touches a buffer, its life begins at the first command that may still run when its first
@@ -39,7 +45,7 @@ struct Lifetimes {
 /// What a state holds from before lives from the start of the program, and what is read after it
 /// until its end.
 Lifetimes lifetimesOf(step::ProgramOp program, const step::KernelTable &kernels,
-                      llvm::ArrayRef<StepState> states = {});
+                      llvm::ArrayRef<StepState> states = {}, Space space = Space::Arena);
 
 /// Large outputs that one program alone touches, and that program: the host has read them before
 /// another program runs, which may use their bytes.

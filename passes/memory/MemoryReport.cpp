@@ -99,6 +99,7 @@ MemorySummary summarizeMemory(ModuleOp module) {
   if (ArenaOp arena = arenaOf(module)) {
     summary.arena = int64_t(arena.getBytes());
     summary.floor = int64_t(arena.getFloor());
+    summary.host = int64_t(arena.getHost());
   }
   KernelTable kernels(module);
   const auto own = ownOutputs(module);
@@ -185,7 +186,8 @@ static std::string aboveFloor(int64_t bytes, int64_t floor) {
 
 std::string memoryLine(const MemorySummary &summary) {
   return "arena " + bytesText(summary.arena) + " a rank, " +
-         aboveFloor(summary.arena, summary.floor);
+         aboveFloor(summary.arena, summary.floor) +
+         (summary.host > 0 ? ", and " + bytesText(summary.host) + " in the host's memory" : "");
 }
 
 std::string peakLine(const MemorySummary &summary, size_t holders) {

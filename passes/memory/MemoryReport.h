@@ -31,6 +31,7 @@ struct ProgramMemory {
 /// All of the arena.
 struct MemorySummary {
   int64_t arena = 0, floor = 0;
+  int64_t host = 0; ///< in the host's memory, beside it
   int64_t parameters = 0, optimizer = 0, gradients = 0, constants = 0,
           inputs = 0; ///< that live from step to step; inputs with scalars
   std::vector<ProgramMemory> programs;
@@ -39,7 +40,8 @@ struct MemorySummary {
 /// Of a module after nano-plan-memory.
 MemorySummary summarizeMemory(mlir::ModuleOp module);
 
-/// "arena 21.3 GB a rank, 2.1% above the floor of 20.9 GB": one line.
+/// "arena 21.3 GB a rank, 2.1% above the floor of 20.9 GB": one line; with what lies in the host's
+/// memory, "and 1.2 GB in the host's memory".
 std::string memoryLine(const MemorySummary &summary);
 
 /// "first holds 9.68 GB at step.matmul (models/m.cpp:78): 4.15 GB matmul × 19 (models/m.cpp:61),

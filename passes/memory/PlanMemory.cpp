@@ -15,7 +15,8 @@
 // one offset in all programs, for which the program that needs most memory is packed first; two
 // may share bytes as well, where no program needs both at once. Every offset is a multiple of 256.
 // A `step.arena` says how large the arena is, and its floor: what it needs at least, the most bytes
-// that are in use at one moment.
+// that are in use at one moment. Buffers in the host's memory are packed likewise, behind the
+// arena.
 //
 // It runs on scheduled programs: lifetimes depend on the order that streams and events keep.
 #include "passes/Passes.h"
@@ -52,6 +53,8 @@ public:
   std::optional<int64_t> run(ArrayRef<StepState> within);
   graph::StateOp conflict() const { return met; }
   int64_t floor() const { return least; }
+  /// Places what lies in the host's memory from offset `begin` on; the bytes that it takes.
+  int64_t placeInHost(int64_t begin);
 
 private:
   IntegerAttr take(int64_t bytes) {
@@ -177,6 +180,18 @@ std::optional<int64_t> Planner::run(ArrayRef<StepState> within) {
   return arena;
 }
 
+int64_t Planner::placeInHost(int64_t begin) {
+  int64_t most = 0;
+  for (step::ProgramOp program : programs) {
+    Lifetimes lifetimes = lifetimesOf(program, kernels, {}, Space::Host);
+    const Packing packing = pack(packingItems(lifetimes), most);
+    for (auto [lifetime, offset] : llvm::zip(lifetimes.buffers, packing.offsets))
+      lifetime.buffer.setOffsetAttr(attribute(begin + offset));
+    most = std::max(most, packing.bytes);
+  }
+  return most;
+}
+
 struct PlanMemory : public nano::impl::PlanMemoryBase<PlanMemory> {
   using PlanMemoryBase::PlanMemoryBase;
 
@@ -193,7 +208,9 @@ struct PlanMemory : public nano::impl::PlanMemoryBase<PlanMemory> {
       arena = *apart < *arena ? apart : planner.run(within);
     }
     auto atStart = OpBuilder::atBlockBegin(module.getBody());
-    step::ArenaOp::create(atStart, module.getLoc(), uint64_t(*arena), uint64_t(planner.floor()));
+    auto op = step::ArenaOp::create(atStart, module.getLoc(), uint64_t(*arena),
+                                    uint64_t(planner.floor()));
+    op.setHost(uint64_t(planner.placeInHost(op.getHostBegin())));
   }
 };
 

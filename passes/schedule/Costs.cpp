@@ -21,7 +21,7 @@ static int64_t bytesOf(ValueRange buffers) {
   return bytes;
 }
 
-/// Bytes that a command reads and writes.
+/// Bytes that a command reads and writes, of the device's memory.
 static double trafficOf(StepCommandOpInterface command, const KernelTable &kernels) {
   double bytes = 0;
   const SmallVector<Access> accesses = accessesOf(command, kernels);
@@ -31,6 +31,8 @@ static double trafficOf(StepCommandOpInterface command, const KernelTable &kerne
       kernel ? launch.getIterations() : std::nullopt;
   const size_t arguments = kernel ? accesses.size() / launch.getSegments() : 0;
   for (auto [i, access] : llvm::enumerate(accesses)) {
+    if (isInHost(access.buffer))
+      continue;
     const auto type = cast<MemRefType>(access.buffer.getType());
     const int64_t touched =
         iterations ? kernel.touchedBytes(i % arguments, type, (*iterations)[i / arguments])
@@ -88,6 +90,9 @@ double Costs::estimate(StepCommandOpInterface command, const KernelTable &kernel
   if (auto matmul = dyn_cast<MatmulOp>(*command))
     return product(matmul);
   const double bytes = trafficOf(command, kernels);
+  if (auto copy = dyn_cast<CopyOp>(*command);
+      copy && (isInHost(copy.getSource()) || isInHost(copy.getTarget())))
+    return machine.hostCopy(bytes);
   auto launch = dyn_cast<LaunchOp>(*command);
   if (!launch)
     return machine.kernel(bytes);

@@ -98,7 +98,7 @@ FailureOr<PlannedProgram> readProgram(ModuleOp module, ProgramOp program,
       bySymbol[SymbolTable::getSymbolName(buffer.op)] = uint32_t(result.buffers.size());
       result.buffers.push_back(buffer);
     }
-  const int64_t arena = int64_t(arenaOf(module).getBytes());
+  ArenaOp arena = arenaOf(module);
   llvm::DenseMap<Operation *, uint32_t> indices; // of step.buffer and step.state
   for (Operation &op : program.getBody().front()) {
     if (auto state = dyn_cast<StateOp>(op)) {
@@ -113,9 +113,15 @@ FailureOr<PlannedProgram> readProgram(ModuleOp module, ProgramOp program,
         return missingOffset(&op);
       ByteSet bytes =
           ByteSet::interval(uint64_t(*offset), uint64_t(contiguousBytes(buffer.getType())));
-      if (bytes.end() > uint64_t(arena))
+      const int64_t begin = buffer.getHost() ? arena.getHostBegin() : 0,
+                    end = buffer.getHost() ? arena.getEnd() : int64_t(arena.getBytes());
+      if (bytes.end() > uint64_t(end))
         return buffer.emitOpError("ends at byte ")
-               << bytes.end() << ", beyond the arena of " << arena << " bytes";
+               << bytes.end() << ", beyond the " << (buffer.getHost() ? "host's memory" : "arena")
+               << " of " << end - begin << " bytes";
+      if (bytes.start < uint64_t(begin))
+        return buffer.emitOpError("lies in the host's memory, and begins at byte ")
+               << bytes.start << ", before the arena's end at byte " << begin;
       indices[&op] = uint32_t(result.buffers.size());
       result.buffers.push_back({&op, buffer.getName().str(), bytes});
     }

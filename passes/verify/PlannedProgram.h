@@ -1,5 +1,5 @@
 // A program with a memory plan, as bytes: what each command reads and writes, in addresses of the
-// arena.
+// arena and, behind it, of the host's memory.
 #pragma once
 
 #include "ir/step/Step.h"
@@ -14,7 +14,7 @@ namespace nano::verify {
 struct PlannedBuffer {
   mlir::Operation *op = nullptr; ///< step.buffer, nano.state, nano.scalar or step.input
   std::string name;
-  ByteSet bytes;           ///< an interval of the arena
+  ByteSet bytes;           ///< an interval of the arena, or of the host's memory
   bool persistent = false; ///< lives from step to step
   bool output = false;     ///< has no contents until the program writes it
   /// A gradient: others may write its bytes as long as no program reads what was there; what of it
@@ -57,7 +57,7 @@ struct PlannedProgram {
   std::vector<PlannedBuffer> buffers;
   std::vector<PlannedCommand> commands;
 };
-/// Fails, with an error, when a buffer has no offset or lies outside the arena.
+/// Fails, with an error, when a buffer has no offset or lies outside the memory that it is of.
 mlir::FailureOr<PlannedProgram> readProgram(mlir::ModuleOp module, step::ProgramOp program,
                                             const PersistentBuffers &persistent,
                                             const step::KernelTable &kernels);

@@ -26,8 +26,9 @@ int HostDevice::ranks() const {
 
 Status HostDevice::allocateArena() {
   uint64_t available = availableMemory();
-  if (plan.arenaBytes > available / uint64_t(ranks()) || !arena.allocate(plan.arenaBytes))
-    return plan::outOfMemory(plan, ranks(), available);
+  const uint64_t bytes = plan::memoryEnd(plan);
+  if (bytes > available / uint64_t(ranks()) || !arena.allocate(bytes))
+    return plan::outOfMemory(plan, ranks(), available, bytes - plan.arenaBytes);
   return ok();
 }
 

@@ -41,7 +41,8 @@ public:
 protected:
   HostDevice(const plan::Plan &plan, Communicator &communicator, const DeviceOptions &options);
 
-  /// Reserves an arena of the plan's size. BadInput when it does not fit into memory.
+  /// Reserves an arena of the plan's size, and behind it what the plan has in the host's memory.
+  /// BadInput when it does not fit into memory.
   Status allocateArena();
   /// Prepares all commands of all programs; after it the device can run.
   Status prepareCommands();

@@ -96,6 +96,8 @@ void CudaDevice::prepareProgram(const plan::Program &program) {
       failIn(prepared, i, failure);
     }
     prepared.hasExchange |= each.isExchange;
+    if (const auto *copy = command.as<plan::Copy>())
+      prepared.hasHostCopy |= isHostCopy(plan, *copy);
   }
   if (options.trace)
     prepareKeyRanges(prepared);

@@ -360,6 +360,14 @@ void CudaDevice::allocate() {
   } catch (const Failure &) {
     throw Failure{plan::outOfMemory(plan, 1, available, besides)};
   }
+  if (plan.hostBytes)
+    try {
+      hostMemory = gpu.allocatePinned(plan.hostBytes);
+    } catch (const Failure &failure) {
+      throw Failure{badInput("out of memory: of the host's memory the plan needs " +
+                             std::to_string(plan.hostBytes) + " bytes that cannot be paged out: " +
+                             failure.error.message + "; compile the model with --no-offload")};
+    }
   phases.end("memory");
   if (hasProducts) {
     if (!apis.cublasLt) {
@@ -458,6 +466,8 @@ std::vector<std::pair<std::string, std::string>> CudaDevice::facts() const {
   }
   all.emplace_back("arena_bytes", std::to_string(plan.arenaBytes));
   all.emplace_back("allocated_bytes", std::to_string(gpu.allocatedBytes()));
+  if (plan.hostBytes)
+    all.emplace_back("host_bytes", std::to_string(plan.hostBytes));
   if (!ncclVersion.empty())
     all.emplace_back("nccl", ncclVersion);
   if (nccl)

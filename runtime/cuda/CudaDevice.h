@@ -110,11 +110,12 @@ private:
     std::vector<Prepared> commands;
     bool hasRun = false;
     bool hasExchange = false; ///< some command is a collective among several ranks
+    bool hasHostCopy = false; ///< some command copies to the host's memory or from there
     CUgraphExec graph = nullptr;
     std::vector<KeptRanges> keyRanges; ///< by command
     /// Streams that a measured run uses: one, so that commands do not share the GPU; all of them
-    /// where it exchanges data, to see what that hides behind.
-    uint32_t measuredStreams() const { return hasExchange ? program->streams : 1; }
+    /// where it exchanges data with ranks or the host, to see what that hides behind.
+    uint32_t measuredStreams() const { return hasExchange || hasHostCopy ? program->streams : 1; }
     /// Whether some command's ways are to be measured.
     bool isOpen() const {
       return std::any_of(commands.begin(), commands.end(),
@@ -214,10 +215,18 @@ private:
   template <typename Work> Status guarded(Work work);
   [[noreturn]] void failIn(const PreparedProgram &prepared, size_t command, const Failure &failure);
 
-  CUdeviceptr address(const plan::Ref &ref) const {
-    return arena + plan.buffers[ref.buffer].offset + ref.offset;
+  /// Where a buffer begins: in the arena, or in pinned memory.
+  CUdeviceptr startOf(uint32_t buffer) const {
+    const plan::Buffer &planned = plan.buffers[buffer];
+    return plan::isInHost(plan, planned) ? CUdeviceptr(reinterpret_cast<uintptr_t>(hostMemory)) +
+                                               planned.offset - plan::hostBegin(plan)
+                                         : arena + planned.offset;
   }
+  CUdeviceptr address(const plan::Ref &ref) const { return startOf(ref.buffer) + ref.offset; }
   CUdeviceptr rangeOf(uint32_t buffer, uint64_t offset, uint64_t bytes) const;
+  /// Of a place in a buffer of the host's memory its address, when what was started has ended; null
+  /// in the arena.
+  std::byte *finishedOnHost(uint32_t buffer, CUdeviceptr start);
   CUdeviceptr workspaceOf(uint32_t stream) const {
     return workspace + stream * (products ? products->workspaceBytes() : 0);
   }
@@ -244,9 +253,10 @@ private:
   std::vector<CUfunction> functions; ///< by kernel
   std::string resources;             ///< of kernels, for the log: "NAME REGISTERS LOCAL SHARED; …"
   CUdeviceptr arena = 0, workspace = 0;
-  std::vector<CUstream> streams; ///< the first is the one that everything starts and ends on
-  std::vector<CUevent> events;   ///< the plan's
-  std::vector<CUevent> joins;    ///< by stream; the first: where the others start
+  std::byte *hostMemory = nullptr; ///< pinned, of Plan::hostBytes
+  std::vector<CUstream> streams;   ///< the first is the one that everything starts and ends on
+  std::vector<CUevent> events;     ///< the plan's
+  std::vector<CUevent> joins;      ///< by stream; the first: where the others start
   /// With timing: before every command; behind the last of every stream; spare ones; the start;
   /// before each of the program's key ranges is copied.
   std::vector<CUevent> marks;

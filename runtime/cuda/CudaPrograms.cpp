@@ -57,7 +57,16 @@ void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEve
               gpu.check(api.cuMemsetD8Async(address(fill.to), 0, bytes, stream), "cuMemsetD8Async");
           },
           [&](const plan::Copy &move) {
-            copy(address(move.to), address(move.from), bytesOf(move.type, move.count));
+            const CUdeviceptr to = address(move.to), from = address(move.from);
+            const uint64_t bytes = bytesOf(move.type, move.count);
+            if (bytes == 0 || !isHostCopy(plan, move))
+              copy(to, from, bytes);
+            else if (plan::isInHost(plan, plan.buffers[move.to.buffer]))
+              gpu.check(api.cuMemcpyDtoHAsync(reinterpret_cast<void *>(to), from, bytes, stream),
+                        "cuMemcpyDtoHAsync");
+            else
+              gpu.check(api.cuMemcpyHtoDAsync(to, reinterpret_cast<void *>(from), bytes, stream),
+                        "cuMemcpyHtoDAsync");
           },
           [&](const plan::RecordEvent &record) {
             if (withEvents)
@@ -408,18 +417,34 @@ Result<std::vector<CommandCost>> CudaDevice::costs(const std::vector<std::string
 CUdeviceptr CudaDevice::rangeOf(uint32_t buffer, uint64_t offset, uint64_t bytes) const {
   if (Status status = plan::checkRange(plan, buffer, offset, bytes); !status)
     throw Failure{status.error()};
-  return arena + plan.buffers[buffer].offset + offset;
+  return startOf(buffer) + offset;
+}
+
+std::byte *CudaDevice::finishedOnHost(uint32_t buffer, CUdeviceptr start) {
+  if (!plan::isInHost(plan, plan.buffers[buffer]))
+    return nullptr;
+  staging->wait();
+  return reinterpret_cast<std::byte *>(start);
 }
 
 Status CudaDevice::write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) {
-  return guarded([&] { staging->write(rangeOf(buffer, offset, bytes), data, bytes); });
+  return guarded([&] {
+    const CUdeviceptr to = rangeOf(buffer, offset, bytes);
+    if (std::byte *host = finishedOnHost(buffer, to))
+      std::memcpy(host, data, bytes);
+    else
+      staging->write(to, data, bytes);
+  });
 }
 
 Status CudaDevice::clear(uint32_t buffer) {
   const uint64_t bytes = buffer < plan.buffers.size() ? plan.buffers[buffer].bytes : 0;
   return guarded([&] {
-    gpu.check(gpu.api.cuMemsetD8Async(rangeOf(buffer, 0, bytes), 0, bytes, streams[0]),
-              "cuMemsetD8Async");
+    const CUdeviceptr to = rangeOf(buffer, 0, bytes);
+    if (std::byte *host = finishedOnHost(buffer, to))
+      std::memset(host, 0, bytes);
+    else
+      gpu.check(gpu.api.cuMemsetD8Async(to, 0, bytes, streams[0]), "cuMemsetD8Async");
   });
 }
 
@@ -436,13 +461,25 @@ Result<bool> CudaDevice::fill(const plan::State &state, uint64_t seed, uint64_t 
 }
 
 Status CudaDevice::readLater(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) {
-  return guarded([&] { staging->readLater(rangeOf(buffer, offset, bytes), data, bytes); });
+  return guarded([&] {
+    const CUdeviceptr from = rangeOf(buffer, offset, bytes);
+    if (const std::byte *host = finishedOnHost(buffer, from))
+      std::memcpy(data, host, bytes);
+    else
+      staging->readLater(from, data, bytes);
+  });
 }
 
 Status CudaDevice::read(uint32_t buffer, uint64_t offset, void *data, uint64_t bytes) {
   if (Status status = wait(); !status)
     return status;
-  return guarded([&] { staging->read(rangeOf(buffer, offset, bytes), data, bytes); });
+  return guarded([&] {
+    const CUdeviceptr from = rangeOf(buffer, offset, bytes);
+    if (const std::byte *host = finishedOnHost(buffer, from))
+      std::memcpy(data, host, bytes);
+    else
+      staging->read(from, data, bytes);
+  });
 }
 
 Status CudaDevice::wait() {

@@ -166,7 +166,11 @@ void Describer::interchange() {
 }
 
 void Describer::buffers() {
-  line("arena " + std::to_string(plan.arenaBytes) + " bytes (" + size(plan.arenaBytes) + ")");
+  line("arena " + std::to_string(plan.arenaBytes) + " bytes (" + size(plan.arenaBytes) + ")" +
+       (plan.hostBytes ? ", from " + std::to_string(hostBegin(plan)) + " on " +
+                             std::to_string(plan.hostBytes) + " bytes (" + size(plan.hostBytes) +
+                             ") in the host's memory"
+                       : ""));
   line("buffers, largest first:");
   std::vector<size_t> order(plan.buffers.size());
   std::iota(order.begin(), order.end(), 0);
@@ -384,8 +388,8 @@ std::string Describer::variant() {
     worlds += " " + std::to_string(world);
   if (plan.group > 1)
     worlds += ", groups of " + std::to_string(plan.group);
-  line(worlds + otherFieldsOfVariant(plan, {"group", "arenaBytes", "buffers", "states", "scalars",
-                                            "programs", "training", "laterStages"}));
+  line(worlds + otherFieldsOfVariant(plan, {"group", "arenaBytes", "hostBytes", "buffers", "states",
+                                            "scalars", "programs", "training", "laterStages"}));
   buffers();
   states();
   for (const Program &item : plan.programs)

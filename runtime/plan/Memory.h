@@ -72,12 +72,13 @@ struct Scalar {
   bool operator==(const Scalar &) const = default;
 };
 
-/// A named range of the arena. Offsets are fixed by the compiler; every rank has an arena of the
-/// same layout.
+/// A named range of the arena, or of the host's memory where a plan has some. Offsets are fixed by
+/// the compiler; every rank has an arena of the same layout.
 struct Buffer {
   std::string
       name; ///< model name where it has one ("blocks.3.x"), else a derived one; unique in the plan
-  uint64_t offset = 0; ///< bytes from the start of the arena, aligned to 256
+  uint64_t offset = 0; ///< bytes from the start of the arena, aligned to 256; in the host's memory
+                       ///< from `hostBegin` on
   uint64_t bytes = 0;
   DType type = DType::F32;
   std::vector<int64_t> shape;

@@ -30,7 +30,7 @@ bool isCopy(const Command &command) {
 }
 
 std::string nameOfStream(uint32_t stream) {
-  constexpr const char *names[] = {"compute", "communication", "copy"};
+  constexpr const char *names[] = {"compute", "communication", "copy", "to host", "from host"};
   return stream < std::size(names) ? names[stream] : "stream " + std::to_string(stream);
 }
 

@@ -24,7 +24,8 @@ bool isEvent(const Command &command);
 /// True for what a device's copy engine does: copies, fills and shards.
 bool isCopy(const Command &command);
 
-/// What runs on a stream, for traces: "compute", "communication", "copy"; "stream 3" and so on.
+/// What runs on a stream, for traces: "compute", "communication", "copy", "to host", "from host";
+/// "stream 5" and so on.
 std::string nameOfStream(uint32_t stream);
 /// The stream of copies: commands, and what goes between the host and a device.
 inline constexpr uint32_t copyStream = 2;

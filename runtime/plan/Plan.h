@@ -60,6 +60,7 @@ struct Plan {
   std::vector<Hyperparameter> hyperparameters;
   Interchange interchange; ///< with checkpoints of other programs
   uint64_t arenaBytes = 0; ///< one rank's arena
+  uint64_t hostBytes = 0;  ///< what a rank has in the host's memory besides, for copies alone
   std::vector<Buffer> buffers;
   std::vector<State> states;
   uint32_t scalarBuffer = 0;
@@ -93,13 +94,29 @@ struct Plan {
   /// What a variant has to itself.
   template <class S = Plan> static constexpr auto variantFields() {
     return std::tuple(field("group", &S::group), field("arenaBytes", &S::arenaBytes),
-                      field("buffers", &S::buffers), field("states", &S::states),
-                      field("scalarBuffer", &S::scalarBuffer), field("scalars", &S::scalars),
-                      field("programs", &S::programs), field("training", &S::training),
-                      optional("laterStages", &S::laterStages));
+                      since(14, field("hostBytes", &S::hostBytes)), field("buffers", &S::buffers),
+                      field("states", &S::states), field("scalarBuffer", &S::scalarBuffer),
+                      field("scalars", &S::scalars), field("programs", &S::programs),
+                      field("training", &S::training), optional("laterStages", &S::laterStages));
   }
   bool operator==(const Plan &) const = default;
 };
+
+/// Where the offsets of buffers in the host's memory begin, and where they end: one past the last
+/// offset of a rank.
+inline uint64_t hostBegin(const Plan &plan) { return (plan.arenaBytes + 255) / 256 * 256; }
+inline uint64_t memoryEnd(const Plan &plan) {
+  return plan.hostBytes == 0 ? plan.arenaBytes : hostBegin(plan) + plan.hostBytes;
+}
+/// True for a buffer in the host's memory.
+inline bool isInHost(const Plan &plan, const Buffer &buffer) {
+  return plan.hostBytes > 0 && buffer.bytes > 0 && buffer.offset >= hostBegin(plan);
+}
+/// True for a copy to the host's memory or from there.
+inline bool isHostCopy(const Plan &plan, const Copy &copy) {
+  return plan.hostBytes > 0 && (isInHost(plan, plan.buffers[copy.from.buffer]) ||
+                                isInHost(plan, plan.buffers[copy.to.buffer]));
+}
 
 /// The stages of the plan's run, in order.
 std::vector<const Training *> stagesOf(const Plan &plan);

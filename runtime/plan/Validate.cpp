@@ -65,7 +65,7 @@ uint64_t Validator::elements(const std::vector<int64_t> &shape) const {
   return count;
 }
 
-void Validator::inside(const Ref &ref, uint64_t bytes, const char *what) const {
+void Validator::within(const Ref &ref, uint64_t bytes, const char *what) const {
   const Buffer &buffer = bufferAt(ref.buffer);
   if (plus(ref.offset, bytes) > buffer.bytes)
     fail(std::string(what) + " needs " + std::to_string(bytes) + " bytes at offset " +
@@ -73,11 +73,18 @@ void Validator::inside(const Ref &ref, uint64_t bytes, const char *what) const {
          std::to_string(buffer.bytes));
 }
 
+void Validator::inside(const Ref &ref, uint64_t bytes, const char *what) const {
+  within(ref, bytes, what);
+  if (isInHost(plan, plan.buffers[ref.buffer]))
+    fail(std::string(what) + " lies in the host's memory, which copies alone reach");
+}
+
 void Validator::header() {
   item = "the plan";
   if (!findTarget(plan.target))
     fail("the target is neither " + targetNames(" nor "));
   require(plan.arenaBytes <= mostArenaBytes, "the arena is larger than 2^46 bytes");
+  require(plan.hostBytes <= mostArenaBytes, "the host's memory is larger than 2^46 bytes");
   require(!plan.worlds.empty(), "it names no number of ranks");
   require(plan.group >= 1, "a group has no rank");
   for (int64_t world : plan.worlds) {
@@ -90,7 +97,11 @@ void Validator::header() {
 void Validator::check(const Buffer &buffer) {
   named("buffer", buffer.name, bufferNames);
   require(buffer.offset % 256 == 0, "the offset is not a multiple of 256");
-  require(plus(buffer.offset, buffer.bytes) <= plan.arenaBytes, "it reaches beyond the arena");
+  const uint64_t end = plus(buffer.offset, buffer.bytes);
+  if (isInHost(plan, buffer))
+    require(end <= memoryEnd(plan), "it reaches beyond the host's memory");
+  else
+    require(end <= plan.arenaBytes, "it reaches beyond the arena");
   require(times(elements(buffer.shape), sizeOf(buffer.type)) <= buffer.bytes,
           "its shape needs more bytes than it has");
 }

@@ -89,9 +89,16 @@ void Validator::check(const AllReduce &reduce) const {
 void Validator::check(const Fill &fill) const { elements(fill.to, fill.type, fill.count); }
 
 void Validator::check(const Copy &copy) const {
-  elements(copy.from, copy.type, copy.count);
-  elements(copy.to, copy.type, copy.count);
-  const uint64_t bytes = uint64_t(copy.count) * sizeOf(copy.type);
+  require(copy.count >= 0, "a number of elements is negative");
+  const uint64_t bytes = times(uint64_t(copy.count), sizeOf(copy.type));
+  for (const Ref *ref : {&copy.from, &copy.to}) {
+    require(ref->offset % sizeOf(copy.type) == 0,
+            "an offset is not a multiple of the element size");
+    within(*ref, bytes, "an operand");
+  }
+  require(!isInHost(plan, plan.buffers[copy.from.buffer]) ||
+              !isInHost(plan, plan.buffers[copy.to.buffer]),
+          "it goes from the host's memory to itself");
   apart(copy.from, bytes, copy.to, bytes);
 }
 

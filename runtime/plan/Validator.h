@@ -82,6 +82,8 @@ private:
   }
   uint64_t elements(const std::vector<int64_t> &shape) const;
   /// `bytes` from the ref's start must lie inside its buffer.
+  void within(const Ref &ref, uint64_t bytes, const char *what) const;
+  /// Likewise, and the buffer in the arena.
   void inside(const Ref &ref, uint64_t bytes, const char *what) const;
 
   void header();

@@ -51,7 +51,7 @@ class Runs {
 public:
   Runs(ModuleOp module, ProgramOp program, const KernelTable &truth)
       : module(module), program(program), truth(truth),
-        arena(int64_t(arenaOf(module).getBytes()) / wordBytes) {}
+        arena(int64_t(arenaOf(module).getEnd()) / wordBytes) {}
 
   Interleavings run() {
     readStorages();
@@ -102,7 +102,7 @@ private:
   ModuleOp module;
   ProgramOp program;
   const KernelTable &truth;
-  int64_t arena; ///< words
+  int64_t arena; ///< words, those of the host's memory among them
   std::map<const void *, Storage> storages;
   std::vector<Command> commands;
   std::vector<std::vector<size_t>> streams; ///< commands of each, in order

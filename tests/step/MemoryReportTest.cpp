@@ -54,6 +54,9 @@ TEST(MemoryReport, holdersByLine) {
   EXPECT_EQ(first.holders[0].count, 2);
 
   EXPECT_EQ(nano::memory::memoryLine(summary), "arena 24.83 kB a rank, at the floor");
+  summary.host = 4096;
+  EXPECT_EQ(nano::memory::memoryLine(summary),
+            "arena 24.83 kB a rank, at the floor, and 4.10 kB in the host's memory");
   EXPECT_EQ(
       nano::memory::peakLine(summary, 1),
       "first holds 20.48 kB at step.fill (models/m.cpp:78): 16.38 kB h × 2 (models/m.cpp:41)");

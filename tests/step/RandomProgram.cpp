@@ -453,8 +453,12 @@ std::string damage(ModuleOp module, std::mt19937 &random) {
   }
   case 1: {
     BufferOp buffer = buffers[below(buffers.size())];
-    int64_t room = (arena - contiguousBytes(buffer.getType())) / 256;
-    int64_t offset = int64_t(below(size_t(room) + 1)) * 256;
+    ArenaOp planned = arenaOf(module);
+    const int64_t begin = buffer.getHost() ? planned.getHostBegin() : 0;
+    int64_t room = ((buffer.getHost() ? planned.getEnd() : arena) - begin -
+                    contiguousBytes(buffer.getType())) /
+                   256;
+    int64_t offset = begin + int64_t(below(size_t(room) + 1)) * 256;
     buffer.setOffset(offset);
     return "moved buffer " + buffer.getName().str() + " to " + std::to_string(offset);
   }

@@ -17,7 +17,7 @@ static MemRefType typeOf(Value view) { return cast<MemRefType>(view.getType()); 
 static int64_t lastSize(ArrayRef<int64_t> shape) { return shape.empty() ? 1 : shape.back(); }
 
 StepExecutor::StepExecutor(ModuleOp module)
-    : arena(size_t(arenaOf(module).getBytes()) / 4, std::numeric_limits<double>::quiet_NaN()) {
+    : arena(size_t(arenaOf(module).getEnd()) / 4, std::numeric_limits<double>::quiet_NaN()) {
   auto add = [&](graph::PlacedOpInterface op, ArrayRef<int64_t> shape) {
     symbols[SymbolTable::getSymbolName(op).str()] = {size_t(op.getOffsetAttr().getInt()) / 4,
                                                      shape.vec()};

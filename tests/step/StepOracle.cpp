@@ -167,7 +167,7 @@ public:
   std::string findError() {
     if (programs.empty())
       return "";
-    Owners first(size_t(arenaOf(module).getBytes()), nullptr);
+    Owners first(size_t(arenaOf(module).getEnd()), nullptr);
     std::vector<int> claims(first.size(), 0);
     const Unrolled &any = programs.front().second;
     for (auto [key, filled] : any.persistent)

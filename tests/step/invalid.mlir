@@ -322,6 +322,24 @@ step.program @p {
 
 // -----
 
+step.program @p {
+  %x = step.buffer "x" {host} : memref<8xf32>
+  %y = step.buffer "y" {host} : memref<8xf32>
+  // expected-error @below {{goes from the host's memory to itself}}
+  step.copy %x to %y : memref<8xf32>, memref<8xf32>
+}
+
+// -----
+
+step.program @p {
+  %x = step.buffer "x" {host} : memref<2x8xf32>
+  %row = step.view %x : memref<2x8xf32> to memref<8xf32, strided<[1]>>
+  // expected-error @below {{touches buffer 'x' in the host's memory, which step.copy alone reaches}}
+  step.fill %row : memref<8xf32, strided<[1]>>
+}
+
+// -----
+
 module @kernels {
   kernel.func @gram(read memref<8x8xbf16>, write memref<8x8xbf16>, memref<0xi8>, index, index) attributes {iterations = 1 : i64}
 }

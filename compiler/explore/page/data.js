@@ -52,6 +52,7 @@ function prepareVariant(doc, variant) {
     type: text(columns.type[index]),
     line: text(columns.line[index]),
     role: text(columns.role[index]),
+    isInHost: columns.at[index] >= variant.arena && columns.bytes[index] > 0,
   }));
   for (const program of variant.programs) {
     program.commands = commandsOf(doc, program);
@@ -121,9 +122,9 @@ export function sumBy(runs, keyOf) {
 }
 
 /** A program's buffers in use by command, the most bytes of them, and when that is. Buffers of the
- *  whole run that it does not touch are in use too. */
+ *  whole run that it does not touch are in use too; those in the host's memory are left out. */
 export function memoryOf(variant, program) {
-  const lives = lifetimes(variant, program), own = lives.filter(life => !life.buffer.role);
+  const own = lifetimes(variant, program).filter(life => !life.buffer.role && !life.buffer.isInHost);
   const kept = variant.buffers.filter(buffer => buffer.role && buffer.role !== 'unused');
   const change = new Float64Array(program.commands.length + 1);
   for (const {buffer, begin, end} of own) {

@@ -13,7 +13,7 @@ function bufferPanel(variant, program, buffer) {
   const uses = program.commands.filter(command => command.reads.includes(buffer.index) || command.writes.includes(buffer.index));
   const sharing = variant.buffers.filter(other => other !== buffer && other.at < buffer.at + buffer.bytes && buffer.at < other.at + other.bytes);
   return [h('h2', {}, `Buffer ${buffer.name}`),
-    h('p', {id: 'buffer'}, `${buffer.type}, ${bytesText(buffer.bytes)} at ${buffer.at} of an arena of ${bytesText(variant.arena)}. From `, lineLink(buffer.line), '.'),
+    h('p', {id: 'buffer'}, `${buffer.type}, ${bytesText(buffer.bytes)} ${buffer.isInHost ? 'in the host\'s memory' : `at ${buffer.at} of an arena of ${bytesText(variant.arena)}`}. From `, lineLink(buffer.line), '.'),
     h('p', {}, buffer.role ? `${buffer.role}: its bytes are its own for the whole run.` : 'Its bytes are others\' at other times.'),
     table(`Who uses it in ${program.name}`, ['command', '', 'kernel or call', 'line'], uses.map(command => [
       link('schedule', {program: program.name, command: command.index}, `${program.name}[${command.index}]`),

@@ -85,6 +85,23 @@ TEST(Costs, PartsThatAreCopied) {
   EXPECT_DOUBLE_EQ(costOf(planOf(shard)).seconds, 10);
 }
 
+TEST(Costs, CopiesToTheHostByItsLink) {
+  plan::Plan plan = planOf(plan::Copy{DType::F32, {0}, {1}, 16});
+  plan.arenaBytes = 64;
+  plan.buffers.resize(2);
+  plan.buffers[0].bytes = plan.buffers[1].bytes = 64;
+  plan.buffers[1].offset = 256;
+  EXPECT_DOUBLE_EQ(costOf(plan).seconds, 12.8); // read and written: 128 bytes
+  plan.hostBytes = 256;
+  machine::Machine machine = roundMachine();
+  machine.host = {3, 2};
+  const auto cost = [&] { return costsOf(plan, machine, 1, {})[0][0]; };
+  EXPECT_DOUBLE_EQ(cost().seconds, 3 + 64 / 2.0);
+  EXPECT_DOUBLE_EQ(cost().memory, 6.4 / 35.5); // of all, with the gap before it
+  std::swap(plan.buffers[0], plan.buffers[1]);
+  EXPECT_DOUBLE_EQ(cost().seconds, 3 + 64 / 2.0);
+}
+
 TEST(Costs, WhatKeepsTheMemoryBusy) {
   auto shareOf = [&](int64_t count) {
     return costOf(planOf(plan::Copy{DType::F32, {}, {}, count})).memory;

@@ -196,3 +196,83 @@ module {
   // expected-error @below {{of 2048 bytes has the floor 2049}}
   step.arena 2048 floor 2049
 }
+
+// -----
+
+// To the host's memory and back: y's bytes are free meanwhile, and what comes back is what left.
+module {
+  step.arena 512 host 512
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    %y = step.buffer "y" {offset = 256 : i64} : memref<8xf32>
+    %h = step.buffer "h" {host, offset = 512 : i64} : memref<8xf32>
+    %z = step.buffer "z" {offset = 0 : i64} : memref<8xf32>
+    step.fill %x : memref<8xf32>
+    step.copy %x to %h : memref<8xf32>, memref<8xf32>
+    step.fill %z : memref<8xf32>
+    step.copy %h to %y : memref<8xf32>, memref<8xf32>
+    step.copy %y to %z : memref<8xf32>, memref<8xf32>
+  }
+}
+
+// -----
+
+// Other bytes took their place on the host.
+module {
+  step.arena 256 host 512
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    %h = step.buffer "h" {host, offset = 256 : i64} : memref<8xf32>
+    %g = step.buffer "g" {host, offset = 256 : i64} : memref<8xf32>
+    step.fill %x : memref<8xf32>
+    step.copy %x to %h : memref<8xf32>, memref<8xf32>
+    // expected-note @below {{the command that overwrites it}}
+    step.copy %x to %g : memref<8xf32>, memref<8xf32>
+    // expected-error-re @below {{program @p: step.copy {{.*}} reads byte 0 of buffer 'h' {{.*}}, which step.copy {{.*}} has overwritten: it writes buffer 'g'}}
+    step.copy %h to %x : memref<8xf32>, memref<8xf32>
+  }
+}
+
+// -----
+
+// It comes back before it has left.
+module {
+  step.arena 256 host 256
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    %h = step.buffer "h" {host, offset = 256 : i64} : memref<8xf32>
+    // expected-error-re @below {{reads byte 0 of buffer 'h' {{.*}}, which no command has written}}
+    step.copy %h to %x : memref<8xf32>, memref<8xf32>
+  }
+}
+
+// -----
+
+module {
+  step.arena 256 host 256
+  step.program @p {
+    // expected-error @below {{ends at byte 544, beyond the host's memory of 256 bytes}}
+    %h = step.buffer "h" {host, offset = 512 : i64} : memref<8xf32>
+  }
+}
+
+// -----
+
+module {
+  step.arena 512 host 256
+  step.program @p {
+    // expected-error @below {{lies in the host's memory, and begins at byte 256, before the arena's end at byte 512}}
+    %h = step.buffer "h" {host, offset = 256 : i64} : memref<8xf32>
+  }
+}
+
+// -----
+
+// What lies in the arena reaches no byte of the host's.
+module {
+  step.arena 512 host 256
+  step.program @p {
+    // expected-error @below {{ends at byte 544, beyond the arena of 512 bytes}}
+    %x = step.buffer "x" {offset = 512 : i64} : memref<8xf32>
+  }
+}

@@ -338,3 +338,88 @@ module {
     step.launch @k(%x, %y, %z, %x) {segments = 2 : i64} : memref<8xf32>, memref<8xf32>, memref<8xf32>, memref<8xf32>
   }
 }
+
+// -----
+
+// A value goes to the host and comes back, each on a stream of its own: what comes behind waits.
+module {
+  step.arena 512 host 256
+  step.program @right {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    %y = step.buffer "y" {offset = 0 : i64} : memref<8xf32>
+    %h = step.buffer "h" {host, offset = 512 : i64} : memref<8xf32>
+    %z = step.buffer "z" {offset = 256 : i64} : memref<8xf32>
+    step.fill %x : memref<8xf32>
+    step.record 0
+    step.wait 0 {stream = 3 : i64}
+    step.copy %x to %h {stream = 3 : i64} : memref<8xf32>, memref<8xf32>
+    step.record 1 {stream = 3 : i64}
+    step.wait 1
+    step.fill %y : memref<8xf32>
+    step.record 2
+    step.wait 2 {stream = 4 : i64}
+    step.copy %h to %z {stream = 4 : i64} : memref<8xf32>, memref<8xf32>
+    step.record 3 {stream = 4 : i64}
+    step.wait 3
+    step.copy %z to %y : memref<8xf32>, memref<8xf32>
+  }
+}
+
+// -----
+
+// Its bytes are taken before it has left.
+module {
+  step.arena 512 host 256
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    %y = step.buffer "y" {offset = 0 : i64} : memref<8xf32>
+    %h = step.buffer "h" {host, offset = 512 : i64} : memref<8xf32>
+    step.fill %x : memref<8xf32>
+    step.record 0
+    step.wait 0 {stream = 3 : i64}
+    // expected-note @below {{the other command}}
+    step.copy %x to %h {stream = 3 : i64} : memref<8xf32>, memref<8xf32>
+    // expected-error-re @below {{on stream 0 writes buffer 'y' {{.*}} while step.copy {{.*}} on stream 3 reads buffer 'x'}}
+    step.fill %y : memref<8xf32>
+  }
+}
+
+// -----
+
+// It is read before it is back.
+module {
+  step.arena 512 host 256
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    %h = step.buffer "h" {host, offset = 512 : i64} : memref<8xf32>
+    %z = step.buffer "z" {offset = 256 : i64} : memref<8xf32>
+    step.fill %x : memref<8xf32>
+    step.copy %x to %h : memref<8xf32>, memref<8xf32>
+    step.record 0
+    step.wait 0 {stream = 4 : i64}
+    // expected-note @below {{the other command}}
+    step.copy %h to %z {stream = 4 : i64} : memref<8xf32>, memref<8xf32>
+    // expected-error-re @below {{on stream 0 reads buffer 'z' {{.*}} while step.copy {{.*}} on stream 4 writes buffer 'z'}}
+    step.copy %z to %x : memref<8xf32>, memref<8xf32>
+  }
+}
+
+// -----
+
+// It comes back while it leaves.
+module {
+  step.arena 512 host 256
+  step.program @p {
+    %x = step.buffer "x" {offset = 0 : i64} : memref<8xf32>
+    %h = step.buffer "h" {host, offset = 512 : i64} : memref<8xf32>
+    %z = step.buffer "z" {offset = 256 : i64} : memref<8xf32>
+    step.fill %x : memref<8xf32>
+    step.record 0
+    step.wait 0 {stream = 3 : i64}
+    // expected-note @below {{the other command}}
+    step.copy %x to %h {stream = 3 : i64} : memref<8xf32>, memref<8xf32>
+    step.wait 0 {stream = 4 : i64}
+    // expected-error-re @below {{on stream 4 reads buffer 'h' {{.*}} while step.copy {{.*}} on stream 3 writes buffer 'h'}}
+    step.copy %h to %z {stream = 4 : i64} : memref<8xf32>, memref<8xf32>
+  }
+}

@@ -305,6 +305,8 @@ cuda::DriverApi driverTable() {
   };
   api.cuMemAlloc = memAlloc;
   api.cuMemHostAlloc = [](void **address, size_t bytes, unsigned) {
+    if (CUresult result = call("alloc pinned " + std::to_string(bytes)); result != CUDA_SUCCESS)
+      return result;
     ++fake->objects;
     *address = std::malloc(bytes);
     return CUDA_SUCCESS;

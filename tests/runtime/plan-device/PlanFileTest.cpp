@@ -369,7 +369,7 @@ TEST_F(PlanFile, RefusesWhatIsNoPlan) {
 }
 
 TEST_F(PlanFile, RefusesANewerVersion) {
-  expectBad(parse(container("{}", "", "", {""}, 14), "n.plan"), "n.plan", "format version 14");
+  expectBad(parse(container("{}", "", "", {""}, 15), "n.plan"), "n.plan", "format version 15");
   expectBad(parse(container("{}", "", "", {""}, 8), "n.plan"), "n.plan", "old format version 8");
   expectBad(parse(container("{}", "", "", {""}, 0), "n.plan"), "n.plan", "header");
   expectBad(parse(container("{}", "", "", {}), "n.plan"), "n.plan", "header");
