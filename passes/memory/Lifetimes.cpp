@@ -33,11 +33,12 @@ public:
     }
   }
 
-  /// The last command of any stream that may start before command `at` of `stream` has finished.
+  /// The last command of any stream that `stream` answers for that may start before its command
+  /// `at` has finished.
   int64_t lastBeside(int64_t at, size_t stream) const {
     int64_t last = at;
     for (size_t other = 0; other < streams; ++other) {
-      if (other == stream)
+      if (!answersFor(stream, other))
         continue;
       auto waits = llvm::partition_point(
           positions[other], [&](int64_t k) { return before[k * streams + stream] < at; });
@@ -47,11 +48,11 @@ public:
     return last;
   }
 
-  /// The first command of any stream that may still run when command `at` of `stream` starts.
+  /// The first command of any such stream that may still run when command `at` of `stream` starts.
   int64_t firstBeside(int64_t at, size_t stream) const {
     int64_t first = at;
     for (size_t other = 0; other < streams; ++other) {
-      if (other == stream)
+      if (!answersFor(stream, other))
         continue;
       auto running = llvm::upper_bound(positions[other], before[at * streams + other]);
       if (running != positions[other].end())
@@ -61,6 +62,12 @@ public:
   }
 
 private:
+  /// Of two streams one answers for the other: every one for the first, and for those behind
+  /// itself.
+  static bool answersFor(size_t stream, size_t other) {
+    return stream != 0 && (other == 0 || other > stream);
+  }
+
   size_t streams = 1;
   std::vector<int64_t> before; ///< command × stream: the latest command known to have finished
   std::vector<std::vector<int64_t>> positions; ///< by stream
@@ -129,10 +136,8 @@ Lifetimes lifetimesOf(ProgramOp program, const KernelTable &kernels, ArrayRef<St
     bool onlyMain = byStream.size() == 1 && byStream.contains(0);
     lifetime.begin = std::numeric_limits<int64_t>::max();
     for (auto [stream, use] : byStream) {
-      lifetime.begin =
-          std::min(lifetime.begin, onlyMain ? use.first : order.firstBeside(use.first, stream));
-      lifetime.end =
-          std::max(lifetime.end, onlyMain ? use.last : order.lastBeside(use.last, stream));
+      lifetime.begin = std::min(lifetime.begin, order.firstBeside(use.first, stream));
+      lifetime.end = std::max(lifetime.end, order.lastBeside(use.last, stream));
     }
     const size_t index = size_t(&lifetime - result.buffers.data());
     if (onlyMain && index < firstState && growths[index].size() > 1)

@@ -39,11 +39,13 @@ enum class Space : uint8_t {
 
 /// Buffers that only stream 0 touches live from their first to their last access, what lies behind
 /// all that was touched so far not yet. Where another
-/// stream touches a buffer, its life begins at the first command that may still run when its first
-/// access starts, and ends at the last command that may start before its last access has finished.
-/// So buffers whose lives do not meet are never in use at the same time, whatever the streams do.
-/// What a state holds from before lives from the start of the program, and what is read after it
-/// until its end.
+/// stream touches a buffer, its life begins at the first command that may still run when that
+/// stream's first access starts, and ends at the last command that may start before its last access
+/// has finished: commands of the first stream and of those behind its own. What two streams do
+/// beside each other thus lies within the life of one of the buffers, which meets that of the
+/// other. So buffers whose lives do not meet are never in use at the same time, whatever the
+/// streams do. What a state holds from before lives from the start of the program, and what is read
+/// after it until its end.
 Lifetimes lifetimesOf(step::ProgramOp program, const step::KernelTable &kernels,
                       llvm::ArrayRef<StepState> states = {}, Space space = Space::Arena);
 
