@@ -317,6 +317,7 @@ private:
     const MemoryAnswer answer = chooseMemory(request);
     saveBytes = answer.saveBytes;
     spendBytes = answer.spendBytes;
+    offloadBytes = answer.offloadBytes;
     if (answer.choice.microBatch > 0)
       programs.front() = request.trace(answer.choice.microBatch);
     frontier = answer.frontier;
@@ -386,6 +387,8 @@ private:
         run.options.recompute.saveBytes = saveBytes[i];
       if (i < spendBytes.size())
         run.options.recompute.spendBytes = spendBytes[i];
+      if (i < offloadBytes.size())
+        run.options.offload.bytes = offloadBytes[i];
       if (dump && !stage.name.empty())
         run.dump = &dumps.emplace_back(dump->folder("stage-" + stage.name));
     }
@@ -617,10 +620,11 @@ private:
   std::optional<IrDump> dump;
   std::deque<IrDump> dumps; ///< in folders of it
   Timer timer;
-  std::vector<int64_t> saveBytes;  ///< with --max-memory: by stage of the run
-  std::vector<int64_t> spendBytes; ///< likewise
-  std::string frontier;            ///< with --max-memory: what was tried
-  std::vector<RunTraffic> traffic; ///< of the first number of ranks
+  std::vector<int64_t> saveBytes;    ///< with --max-memory: by stage of the run
+  std::vector<int64_t> spendBytes;   ///< likewise
+  std::vector<int64_t> offloadBytes; ///< likewise
+  std::string frontier;              ///< with --max-memory: what was tried
+  std::vector<RunTraffic> traffic;   ///< of the first number of ranks
   std::vector<plan::Plan> plans;
 };
 

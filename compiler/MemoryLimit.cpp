@@ -12,6 +12,7 @@
 #include "ir/machine/Machine.h"
 #include "ir/step/Step.h"
 #include "passes/memory/MemoryReport.h"
+#include "passes/schedule/Costs.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -102,15 +103,21 @@ private:
   /// What a choice saves in a stage of the run.
   int64_t savingIn(size_t stage, const MemoryChoice &choice) const;
   int64_t spendingIn(size_t stage, const MemoryChoice &choice) const;
+  int64_t offloadingIn(size_t stage, const MemoryChoice &choice) const;
   int64_t spareIn(size_t stage, const MemoryChoice &choice) const;
-  /// Looks for the least that must be saved with so many tokens in a micro-batch.
-  void searchSaving(int64_t microBatch);
-  bool isSaving(const Trial &trial, int64_t microBatch) const {
-    return trial.world == world && trial.choice.microBatch == microBatch &&
-           trial.choice.spendBytes == 0;
+  /// Looks for what makes so many tokens in a micro-batch fit.
+  void searchLess(int64_t microBatch);
+  /// Looks for what must go to the host's memory, as far as that is hidden, and what must be saved
+  /// besides. True when some choice fits.
+  bool searchOffloading(int64_t microBatch);
+  /// Looks for the least that must be saved beside what `base`, a trial, does.
+  void searchSaving(const MemoryChoice &base);
+  bool isSaving(const Trial &trial, const MemoryChoice &base) const {
+    return trial.world == world && trial.choice.microBatch == base.microBatch &&
+           trial.choice.spendBytes == 0 && trial.choice.offloadBytes == base.offloadBytes;
   }
   /// What to save to look on both sides of the trial that holds least.
-  SmallVector<int64_t> nearLeast(int64_t microBatch) const;
+  SmallVector<int64_t> nearLeast(const MemoryChoice &base) const;
   /// Looks whether what is left below the limit makes a step faster.
   void searchSpending(int64_t microBatch);
   [[noreturn]] void refuse() const;
@@ -151,6 +158,10 @@ int64_t Search::savingIn(size_t stage, const MemoryChoice &choice) const {
 
 int64_t Search::spendingIn(size_t stage, const MemoryChoice &choice) const {
   return choice.spendBytes == 0 ? 0 : choice.spendBytes + spareIn(stage, choice);
+}
+
+int64_t Search::offloadingIn(size_t stage, const MemoryChoice &choice) const {
+  return std::max<int64_t>(0, choice.offloadBytes - spareIn(stage, choice));
 }
 
 double Search::predict(ModuleOp module, int64_t ranks) {
@@ -203,6 +214,7 @@ void Search::evaluate(ArrayRef<MemoryChoice> choices, ArrayRef<int64_t> onWorlds
         run.options.recompute.saveBytes = savingIn(stage, choice);
         run.options.recompute.spendBytes = spendingIn(stage, choice);
         run.options.recompute.next = 0;
+        run.options.offload.bytes = offloadingIn(stage, choice);
       }
     }
   if (parts.empty())
@@ -224,7 +236,7 @@ void Search::evaluate(ArrayRef<MemoryChoice> choices, ArrayRef<int64_t> onWorlds
   for (Part &part : parts) {
     part.trial.held = memory::summarizeMemory(part.stages.front());
     if (const MemoryChoice &choice = part.trial.choice;
-        choice.saveBytes == 0 && choice.spendBytes == 0)
+        choice.saveBytes == 0 && choice.spendBytes == 0 && choice.offloadBytes == 0)
       spares.try_emplace(choice.microBatch, spareOf(part.stages.front(), part.trial.held));
     part.trial.step = predict(part.stages.front(), part.trial.world);
     trials.push_back(std::move(part.trial));
@@ -259,17 +271,54 @@ void Search::checkStates(const Trial &trial) const {
       gigabytes(trial.held.gradients)));
 }
 
-void Search::searchSaving(int64_t microBatch) {
-  const Trial whole = *find({microBatch});
+void Search::searchLess(int64_t microBatch) {
+  if (fits(*find({microBatch})))
+    return;
+  const bool offloads = schedule::canOffload(machine) && !bool(request.pipeline.offload.forbid);
+  if (!offloads || !searchOffloading(microBatch))
+    searchSaving({microBatch});
+}
+
+bool Search::searchOffloading(int64_t microBatch) {
+  const int64_t all = find({microBatch})->arena(), need = all - request.limit;
+  const MemoryChoice asNeeded{microBatch, 0, 0, need}, most{microBatch, 0, 0, all};
+  // To make the same again may be faster.
+  evaluate({asNeeded, most, {microBatch, need}}, world);
+  if (fits(*find(asNeeded)))
+    return true;
+  if (!fits(*find(most))) {
+    searchSaving(most);
+    return llvm::any_of(trials,
+                        [&](const Trial &trial) { return isSaving(trial, most) && fits(trial); });
+  }
+  // Gaps between buffers take more than what is asked for.
+  constexpr int rounds = 3;
+  int64_t low = need, high = std::min(all, find(most)->held.host);
+  for (int round = 0; round < rounds && low < high; ++round) {
+    MemoryChoice next = asNeeded;
+    next.offloadBytes = std::midpoint(low, high);
+    evaluate(next, world);
+    (fits(*find(next)) ? high : low) = next.offloadBytes;
+  }
+  return true;
+}
+
+void Search::searchSaving(const MemoryChoice &base) {
+  auto saving = [&](int64_t bytes) {
+    MemoryChoice choice = base;
+    choice.saveBytes = bytes;
+    return choice;
+  };
+  const Trial whole = *find(base);
   if (fits(whole))
     return;
   // All that can be saved, and what has to be if the estimate is right.
   const int64_t most = whole.arena(), need = whole.arena() - request.limit;
-  evaluate({{microBatch, need}, {microBatch, most}}, world);
+  evaluate({saving(need), saving(most)}, world);
   int64_t low = 0, high = most;
-  if (!fits(*find({microBatch, need}))) {
+  if (!fits(*find(saving(need)))) {
     low = need;
-    if (!fits(*find({microBatch, most})))
+    if (!fits(*find(saving(most))))
       high = 0; // more may be made again than is good for memory: something between may fit
   } else {
     high = need;
@@ -278,18 +327,18 @@ void Search::searchSaving(int64_t microBatch) {
   int refined = 0; // rounds since one fits
   for (int round = 0; high == 0 ? round < roundsUntilOneFits : refined < roundsToRefine; ++round) {
     refined += high > 0 ? 1 : 0;
-    const int64_t missing = find({microBatch, low})->arena() - request.limit;
+    const int64_t missing = find(saving(low))->arena() - request.limit;
     SmallVector<int64_t> saved;
     if (high == 0 && round == 0) {
       const int64_t more = std::max<int64_t>(missing, request.limit / 64);
       saved = {low + more, low + 2 * more};
     } else if (high == 0) {
-      saved = nearLeast(microBatch);
+      saved = nearLeast(base);
     } else {
       if (high - low < request.limit / 128)
         return;
       // Where a line from one to the other meets the limit, and a little more.
-      const int64_t spare = request.limit - find({microBatch, high})->arena();
+      const int64_t spare = request.limit - find(saving(high))->arena();
       const double share = double(missing) / double(std::max<int64_t>(1, missing + spare));
       const int64_t next = low + std::clamp<int64_t>(int64_t(share * double(high - low)),
                                                      (high - low) / 16, (high - low) * 7 / 8);
@@ -297,23 +346,22 @@ void Search::searchSaving(int64_t microBatch) {
     }
     SmallVector<MemoryChoice> choices;
     for (int64_t each : saved)
-      choices.push_back({microBatch, each});
+      choices.push_back(saving(each));
     evaluate(choices, world);
     for (const MemoryChoice &choice : choices)
       if (fits(*find(choice)))
         high = high == 0 ? choice.saveBytes : std::min(high, choice.saveBytes);
     low = 0;
     for (const Trial &trial : trials)
-      if (isSaving(trial, microBatch) && !fits(trial) &&
-          (high == 0 || trial.choice.saveBytes < high))
+      if (isSaving(trial, base) && !fits(trial) && (high == 0 || trial.choice.saveBytes < high))
         low = std::max(low, trial.choice.saveBytes);
   }
 }
 
-SmallVector<int64_t> Search::nearLeast(int64_t microBatch) const {
+SmallVector<int64_t> Search::nearLeast(const MemoryChoice &base) const {
   std::map<int64_t, int64_t> arenas; // by what was to be saved
   for (const Trial &trial : trials)
-    if (isSaving(trial, microBatch))
+    if (isSaving(trial, base))
       arenas[trial.choice.saveBytes] = trial.arena();
   const auto least = std::min_element(arenas.begin(), arenas.end(),
                                       [](auto &a, auto &b) { return a.second < b.second; });
@@ -361,7 +409,7 @@ MemoryAnswer Search::run() {
       // not be tried.
       const Trial *best = fastest();
       if (!best || find(choice)->step < best->step)
-        searchSaving(choice.microBatch);
+        searchLess(choice.microBatch);
     }
   }
   for (const MemoryChoice &choice : asGiven)
@@ -377,16 +425,17 @@ MemoryAnswer Search::run() {
       world = trial.world;
       evaluate(asGiven, world);
       for (const MemoryChoice &other : asGiven)
-        searchSaving(other.microBatch);
+        searchLess(other.microBatch);
       if (!fastest())
         refuse();
       break;
     }
   best = fastest();
-  MemoryAnswer answer{best->choice, {}, {}, frontier(*best)};
+  MemoryAnswer answer{best->choice, {}, {}, {}, frontier(*best)};
   for (size_t stage = 0; stage < spares[best->choice.microBatch].size(); ++stage) {
     answer.saveBytes.push_back(savingIn(stage, best->choice));
     answer.spendBytes.push_back(spendingIn(stage, best->choice));
+    answer.offloadBytes.push_back(offloadingIn(stage, best->choice));
   }
   return answer;
 }
@@ -438,9 +487,12 @@ std::string Search::frontier(const Trial &chosen) const {
         : row->choice.spendBytes ? fmt::format("  operands of products kept, in {} at most",
                                                gigabytes(row->choice.spendBytes))
                                  : "  no product made again";
-    text += fmt::format("{:>12} {:>12.3f} ms  {:>+6.1f}%{}{}{}\n", gigabytes(row->arena()),
+    const std::string offloading =
+        row->held.host ? fmt::format("  {} taken to the host's memory", gigabytes(row->held.host))
+                       : "";
+    text += fmt::format("{:>12} {:>12.3f} ms  {:>+6.1f}%{}{}{}{}\n", gigabytes(row->arena()),
                         1e3 * row->step, 100 * (row->step / fastestStep - 1), cut, saving,
-                        row == &chosen ? "  <- chosen" : "");
+                        offloading, row == &chosen ? "  <- chosen" : "");
   }
   return text;
 }

@@ -1,10 +1,11 @@
-// --max-memory: how a step is cut and what is computed twice so that a rank holds no more.
+// --max-memory: how a step is cut, what is computed twice and what goes to the host's memory and
+// back so that a rank holds no more.
 //
-// A choice is a number of tokens in a micro-batch, where the model says that it may be chosen, and
-// bytes that nano-recompute has to save, or may spend; chunks of the head follow from both by
-// themselves (nano-chunk-rows). A trial takes a choice through all stages up to the plan of memory,
-// without native code, and predicts its step with the simulator. Trials that do not depend on each
-// other run side by side.
+// A choice is a number of tokens in a micro-batch, where the model says that it may be chosen,
+// bytes that nano-recompute has to save, or may spend, and bytes that nano-offload has to take away
+// as far as that can be hidden; chunks of the head follow by themselves (nano-chunk-rows). A trial
+// takes a choice through all stages up to the plan of memory, without native code, and predicts its
+// step with the simulator. Trials that do not depend on each other run side by side.
 #pragma once
 
 #include "compiler/StageRunner.h"
@@ -25,9 +26,10 @@ namespace nano {
 int64_t parseBytes(const std::string &text);
 
 struct MemoryChoice {
-  int64_t microBatch = 0; ///< tokens; 0: as the model says
-  int64_t saveBytes = 0;  ///< RecomputeOptions::saveBytes of the stage of the run that holds most
-  int64_t spendBytes = 0; ///< RecomputeOptions::spendBytes of that stage
+  int64_t microBatch = 0;   ///< tokens; 0: as the model says
+  int64_t saveBytes = 0;    ///< RecomputeOptions::saveBytes of the stage of the run that holds most
+  int64_t spendBytes = 0;   ///< RecomputeOptions::spendBytes of that stage
+  int64_t offloadBytes = 0; ///< OffloadOptions::bytes of that stage
   auto operator<=>(const MemoryChoice &other) const = default;
 };
 
@@ -52,7 +54,8 @@ struct MemoryAnswer {
   MemoryChoice choice;
   /// RecomputeOptions::saveBytes by stage of the run: one that holds less need not save as much.
   std::vector<int64_t> saveBytes;
-  std::vector<int64_t> spendBytes; ///< likewise RecomputeOptions::spendBytes
+  std::vector<int64_t> spendBytes;   ///< likewise RecomputeOptions::spendBytes
+  std::vector<int64_t> offloadBytes; ///< likewise OffloadOptions::bytes
   std::string frontier; ///< lines for people: memory against predicted time of what was tried
 };
 

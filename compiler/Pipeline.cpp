@@ -242,6 +242,10 @@ void addSchedule(OpPassManager &passes, const PipelineOptions &options) {
   ScheduleOptions schedule = options.schedule;
   schedule.machine = machineOf(options);
   passes.addPass(createSchedule(schedule));
+  // When the order says how long each value is not needed; before memory, which it makes less.
+  OffloadOptions offload = options.offload;
+  offload.machine = machineOf(options);
+  passes.addPass(createOffload(offload));
 }
 
 /// Every buffer has an offset in one arena.

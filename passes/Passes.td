@@ -446,7 +446,8 @@ def PlanMemory : Pass<"nano-plan-memory", "::mlir::ModuleOp"> {
     whose lifetimes do not meet may share bytes; a lifetime follows from the order that streams and events keep, not from the order of the text. Of a buffer that commands of
     the first stream write part by part, from its start on, the bytes of parts that are still to come are free for others. Gradients of at least `least-shared` bytes that each step
     writes anew, and that no program has to keep from its start to its end, take part in that: they live from the command that writes them to the end of that program, and in later ones up to
-    the command that reads them last. Their offset is the same in all programs, and two share bytes where no program needs both at once; where that takes more than it saves, they lie with the other states. Every offset is a multiple of 256. The module gets a `step.arena`: its size, and its floor, the most bytes that are in use at one moment, below which no plan can be.
+    the command that reads them last. Their offset is the same in all programs, and two share bytes where no program needs both at once; where that takes more than it saves, they lie with the other states. Every offset is a multiple of 256. The module gets a `step.arena`: its size, and its floor, the most bytes that are in use at one moment, below which no plan can be. Buffers in the host's memory are packed apart from the others,
+    with offsets behind the arena.
   }];
   let dependentDialects = ["::nano::step::StepDialect"];
   let options = [Option<"leastShared", "least-shared", "int64_t", "65536", "gradients of fewer bytes keep their place: little is gained by sharing it">];
@@ -564,6 +565,45 @@ def Schedule : Pass<"nano-schedule", "::mlir::ModuleOp"> {
     Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "rates and links: a machine's name or JSON file">,
     NanocOption<"times", "times", "std::string", "\"\"", "times of commands as nanorun --times has measured them with an earlier plan of the model, instead of the machine's rates", "--times", "FILE.json">,
     Option<"memoryGrowth", "memory-growth", "double", "0.02", "the share by which live bytes may rise">];
+}
+
+def Offload : Pass<"nano-offload", "::mlir::ModuleOp"> {
+  let summary = "takes values that nobody needs for long to the host's memory and back, beside the computation";
+  let description = [{
+    ```mlir
+    step.launch @relu(%x, %y)                step.launch @relu(%x, %y)
+                                             step.record 0
+                                             step.wait 0 {stream = 3}
+                                             step.copy %y to %h {stream = 3}
+                                             step.record 1 {stream = 3}
+    …                                   ⇒    …
+                                             step.wait 1
+    …                                        …
+                                             step.record 2
+                                             step.wait 2 {stream = 4}
+                                             step.copy %h to %z {stream = 4}
+                                             step.record 3 {stream = 4}
+    …                                        …
+                                             step.wait 3
+    step.launch @grad(%y, %g)                step.launch @grad(%z, %g)
+    ```
+
+    %h is a buffer in the host's memory. `bytes` are what a step must hold less at the place where most is held. While it holds more, of the values that live across the fullest place of a program the
+    one goes that can leave first, by the rates of `machine`: its copy out must be predicted to end before that place, its copy back to begin behind it and to end before the value is needed, each beside
+    the copies of the same direction that are chosen already. Where none is left more is held than asked for; nothing waits for a copy, if predictions are right by three tenths. Only floats that the
+    first stream alone touches go, of buffers that are written whole before. On machines whose ranks do one thing at a time, and on those without `host`, nothing does.
+
+    Copies to the host run on stream 3, copies back on stream 4. What is computed stays the same, to the bit.
+
+    Remarks: what goes, by model line, with bytes and the milliseconds of the link.
+
+    Errors: negative `bytes`; a machine that cannot be read, or without a network for more ranks than its node has.
+  }];
+  let dependentDialects = ["::nano::step::StepDialect"];
+  let options = [
+    Option<"bytes", "bytes", "int64_t", "0", "how many bytes less to hold">,
+    NanocOption<"forbid", "forbid", "bool", "false", "with --max-memory takes nothing to the host's memory", "--no-offload">,
+    Option<"machine", "machine", "std::string", "\"h100-infiniband\"", "rates and the link to the host: a machine's name or JSON file">];
 }
 
 def PruneWaits : Pass<"nano-prune-waits", "::mlir::ModuleOp"> {

@@ -44,6 +44,11 @@ private:
   int64_t world = 1, group = 1;
 };
 
+/// Whether copies to the host's memory and from there can run beside the computation.
+inline bool canOffload(const machine::Machine &machine) {
+  return machine.host.bandwidth > 0 && !machine.oneAtATime;
+}
+
 /// The bytes of what all ranks of a collective have together of one set: of an all-reduce its
 /// buffers, of a reduce-scatter its sources, of an all-gather its targets. 0 for other commands.
 int64_t collectiveBytes(mlir::Operation *command);

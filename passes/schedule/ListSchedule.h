@@ -11,6 +11,8 @@ namespace nano::schedule {
 
 inline constexpr unsigned numStreams = 3;
 inline constexpr unsigned computeStream = 0, collectiveStream = 1, copyStream = 2;
+/// Not of the list scheduler: copies to the host's memory, and from there.
+inline constexpr unsigned toHostStream = 3, fromHostStream = 4;
 
 /// A command as the scheduler sees it.
 struct Task {

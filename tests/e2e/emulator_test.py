@@ -7,7 +7,7 @@ import json
 import os
 
 from emulated import BF16_LOSS, F32_LOSS, F32_PARAMETERS, EmulatedTest
-from harness import GPT2, GPT124M, ROOT, TINY, main, read_bytes, run_command
+from harness import GPT2, GPT124M, ROOT, TINY, main, overrides, read_bytes, run_command
 from harness import train_losses, val_losses
 
 STEPS = 3
@@ -41,6 +41,23 @@ class Emulator(EmulatedTest):
         for seed in (1, 2):
             _, fast = self.emulate(plan, f"fast{seed}", "fast", *options, seed=seed)
             self.assertEqual(read_bytes(fast), read_bytes(checked), f"seed {seed}")
+
+    def test_host_memory(self):
+        """What goes to the host's memory and back changes no bit, and no kernel touches it there."""
+        sizes, options = {**TINY, "global_batch": 256}, ("--steps", 2)
+        words = ("--target", "cuda", "--machine", os.path.join(ROOT, "tests/passes/schedule/Inputs/fast-link.json"))
+        whole = self.compile("gpt_tiny", sizes, "whole.plan", *words)
+        plan = self.path("less.plan")
+        held = int(self.ran("nanorun", whole, "--describe").split("\narena ")[1].split()[0])
+        limit = ("--max-memory", f"{held * 9 // 10}B")
+        words += ("-o", plan, *limit, *overrides(sizes))
+        done = run_command("nanoc", "compile", "models/gpt_tiny.cpp", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "no product made again  [0-9.]+ MB taken to the host's memory  <- chosen")
+        _, wanted = self.emulate(whole, "whole", "fast", *options)
+        for mode in ("checked", "fast"):
+            _, found = self.emulate(plan, mode, mode, *options)
+            self.assertEqual(read_bytes(found), read_bytes(wanted), mode)
 
     def test_two_ranks(self):
         """Ranks as threads compute what the CPU's ranks do."""

@@ -5,9 +5,11 @@ number of ranks and stage, and what cannot fit is refused in one line."""
 import os
 import re
 
-from harness import LLAMA, TINY, RunTest, main, overrides, read_bytes, run_command, train_losses
+from harness import LLAMA, ROOT, TINY, RunTest, main, overrides, read_bytes, run_command, train_losses
 
 STEPS = 3
+# On which all copies to the host's memory and back are hidden.
+FAST_LINK = os.path.join(ROOT, "tests/passes/schedule/Inputs/fast-link.json")
 LONG = {**TINY, "seq_len": 256, "val_seq_len": 128, "global_batch": 1024}
 # Two layers whose inputs are dropped here and there, and a state of the model's own that counts.
 DROPOUT = """#include "models/optimizers.h"
@@ -174,6 +176,35 @@ class MaxMemory(RunTest):
             _, wanted = self.train(whole, "whole", *options)
             _, found = self.train(less, "less", *options)
             self.assertEqual(read_bytes(found), read_bytes(wanted))
+
+    def test_host_memory(self):
+        """What goes to the host's memory and back changes no bit, on any number of ranks; nothing does
+        where it is forbidden, or where the machine's link cannot carry it meanwhile."""
+        model = "models/gpt_tiny.cpp"
+        sizes = {**LONG, "dtype": "bf16", "dist": "zero2"}
+        words = ("--machine", FAST_LINK, "--world", "1,2")
+        whole, text, _ = self.compiled(model, sizes, "whole", *words)
+        limit = 0.85 * max(arenas(text))
+        words += ("--max-memory", f"{limit:.3f}MB")
+        less, text, remarks = self.compiled(model, sizes, "less", *words)
+        self.assertLessEqual(max(arenas(text)), limit + 0.005)  # which is printed with two decimals
+        self.assertRegex(text, r"no product made again  [0-9.]+ MB taken to the host's memory  <- chosen")
+        self.assertRegex(text, r": arena [0-9.]+ MB a rank, .*, and [0-9.]+ [kM]B in the host's memory")
+        self.assertRegex(
+            remarks, r"taken to the host's memory and back: \w+ × \d+, [0-9.]+ MB, each way in [0-9.]+ ms"
+        )
+        done = run_command("nanorun", less, "--describe")
+        self.assertRegex(done.stdout, r"(?m)^arena \d+ bytes \(.*\), from \d+ on \d+ bytes \(.*\) in the host's memory$")
+        for world in (1, 2):
+            options = ("--steps", STEPS, "--seed", 3, "--gpus", world)
+            wanted, parameters = self.train(whole, "whole", *options)
+            found, again = self.train(less, "less", *options)
+            self.assertEqual(train_losses(found), train_losses(wanted))
+            self.assertEqual(read_bytes(again), read_bytes(parameters))
+        for other in ((*words, "--no-offload"), ("--machine", "cpu", *words[2:])):
+            _, text, remarks = self.compiled(model, sizes, "other", *other)
+            self.assertNotIn("host's memory", text + remarks)
+            self.assertIn("made again in the backward pass", remarks)
 
     def test_stages(self):
         """The limit holds for all stages of a run; one that fits makes nothing again for another; the

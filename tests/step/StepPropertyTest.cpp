@@ -26,7 +26,7 @@ protected:
   std::string run(ModuleOp module, ArrayRef<std::unique_ptr<Pass> (*)()> passes) {
     std::string message;
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-      if (message.empty())
+      if (message.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
         message = diagnostic.str();
     });
     PassManager manager(&context);
@@ -43,6 +43,15 @@ protected:
                {[] { return nano::createBatchLaunches(); }, [] { return nano::createSchedule(); },
                 [] { return nano::createPlanMemory({.leastShared = 0}); },
                 [] { return nano::createPruneWaits(); }});
+  }
+  /// With all that can go in the host's memory.
+  std::string planOffloaded(ModuleOp module) {
+    return run(
+        module,
+        {[] { return nano::createBatchLaunches(); }, [] { return nano::createSchedule(); },
+         [] { return nano::createOffload({.bytes = int64_t(1) << 40, .machine = NANO_FAST_LINK}); },
+         [] { return nano::createPlanMemory({.leastShared = 0}); },
+         [] { return nano::createPruneWaits(); }});
   }
   std::string livenessError(ModuleOp module) {
     return run(module, {[] { return nano::createVerifyLiveness(); }});
@@ -90,6 +99,26 @@ TEST_F(StepProperty, whatThePassesMakeIsProved) {
   EXPECT_GT(batches, 100);
 }
 
+TEST_F(StepProperty, whatGoesToTheHostIsProved) {
+  int64_t gone = 0, less = 0;
+  for (uint32_t seed = 0; seed < 150; ++seed) {
+    OwningOpRef<ModuleOp> module = test::randomModule(context, seed), whole = module->clone();
+    ASSERT_EQ(plan(*whole), "") << "seed " << seed;
+    ASSERT_EQ(planOffloaded(*module), "") << "seed " << seed;
+    ASSERT_TRUE(succeeded(verify(*module))) << "seed " << seed;
+    EXPECT_EQ(test::findLivenessError(*module), "") << "seed " << seed << "\n" << text(*module);
+    EXPECT_EQ(test::findRace(*module), "") << "seed " << seed << "\n" << text(*module);
+    EXPECT_EQ(livenessError(*module), "") << "seed " << seed << "\n" << text(*module);
+    EXPECT_EQ(race(*module), "") << "seed " << seed << "\n" << text(*module);
+    module->walk([&](nano::step::BufferOp buffer) { gone += buffer.getHost(); });
+    nano::step::ArenaOp arena = nano::step::arenaOf(*module);
+    EXPECT_LE(arena.getFloor(), nano::step::arenaOf(*whole).getFloor()) << "seed " << seed;
+    less += arena.getBytes() < nano::step::arenaOf(*whole).getBytes();
+  }
+  EXPECT_GT(gone, 100);
+  EXPECT_GT(less, 30);
+}
+
 TEST_F(StepProperty, sameInputSamePlan) {
   for (uint32_t seed = 0; seed < 10; ++seed) {
     OwningOpRef<ModuleOp> first = test::randomModule(context, seed),
@@ -125,7 +154,7 @@ TEST_F(StepProperty, damageIsFoundExactly) {
   int harmful = 0, harmless = 0;
   for (uint32_t seed = 1000; seed < 1070; ++seed) {
     OwningOpRef<ModuleOp> module = test::randomModule(context, seed);
-    ASSERT_EQ(plan(*module), "");
+    ASSERT_EQ(seed % 2 == 0 ? plan(*module) : planOffloaded(*module), "");
     for (int i = 0; i < 12; ++i) {
       OwningOpRef<ModuleOp> damaged = module->clone();
       std::string what = test::damage(*damaged, random);

@@ -459,10 +459,11 @@ int run(int argc, char **argv) {
                     "--pass-pipeline='…' on what --stop-after model prints, and does nothing else");
   std::string maxMemory;
   compile
-      ->add_option("--max-memory", maxMemory,
-                   "The most that a rank may hold: chooses what is computed twice, and the "
-                   "micro-batch where the model allows it, by predicted time, and prints what was "
-                   "tried")
+      ->add_option(
+          "--max-memory", maxMemory,
+          "The most that a rank may hold: chooses what is computed twice, what goes to the "
+          "host's memory and back, and the micro-batch where the model allows it, by "
+          "predicted time, and prints what was tried")
       ->type_name("BYTES|20GB");
   addPassOptions(*compile, options.pipeline);
   compile->add_flag(
