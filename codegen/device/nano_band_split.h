@@ -72,10 +72,11 @@ public:
 
   NANO_DEVICE explicit SplitScores(long long iteration)
       : head(int(iteration % S::heads)), begin(int(iteration / S::heads % plan.parts) * plan.width),
-        token(int(iteration / S::heads / plan.parts * plan.blockTiles) * bandSliceTokens),
-        end(S::tokens - token < plan.blockTiles * bandSliceTokens
-                ? S::tokens
-                : token + int(plan.blockTiles) * bandSliceTokens) {}
+        token(bandSliceTokens *
+              bandFirstTile(iteration / S::heads / plan.parts, plan.blocks, plan.lineTiles)),
+        end(int(least(bandSliceTokens * bandFirstTile(iteration / S::heads / plan.parts + 1,
+                                                      plan.blocks, plan.lineTiles),
+                      S::tokens))) {}
 
   template <int yCount> NANO_DEVICE void run(const BandOperands<S, yCount> &x) {
     bool areAligned = S::width % 4 == 0;

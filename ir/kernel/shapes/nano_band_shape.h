@@ -38,6 +38,29 @@ struct BandMatrixPlan {
 };
 /// Largest D of scores.
 constexpr long long bandMostSize = 256;
+
+/// Blocks that share the tiles of a line, which are a head's, or those of its columns that a block
+/// has: so many that all blocks together take least time on a GPU with room for `room` of them at a
+/// time, in as few rounds as that takes, and as many as these have room for.
+NANO_BOTH constexpr long long bandBlocks(long long lines, long long tiles, long long room) {
+  long long best = 1, shortest = 0, fewest = 0;
+  for (long long blocks = 1; blocks <= tiles && lines * (blocks - 1) < 2 * room; ++blocks) {
+    const long long rounds = divideUp(lines * blocks, room),
+                    time = rounds * divideUp(tiles, blocks);
+    if (shortest == 0 || time < shortest || (time == shortest && rounds == fewest)) {
+      shortest = time;
+      fewest = rounds;
+      best = blocks;
+    }
+  }
+  return best;
+}
+/// The first tile of a line's block; these differ by one tile at most. (In 64 bits it would
+/// cost registers.)
+NANO_BOTH constexpr int bandFirstTile(long long block, long long blocks, long long tiles) {
+  return int(block) * int(tiles) / int(blocks);
+}
+
 /// Shared memory that the blocks of a multiprocessor have, each with 1 KB of the system's.
 constexpr int bandSharedBytes = 227 * 1024;
 /// Steps of products whose weights are in registers at a time.
@@ -112,14 +135,14 @@ NANO_BOTH constexpr BandMatrixPlan bandMatrixPlan(const BandShape &s, bool isSco
 /// shared memory by slices of their columns, the next one on its way meanwhile; a block makes tiles
 /// of its tokens one after the other along the tokens of a head.
 struct BandSlicesPlan {
-  int parts, width;   ///< of the band; its numbers in a part
-  int tiles;          ///< of eight keys, of a half
-  int keys;           ///< rows of keys of a block
-  int stageBytes;     ///< a slice's keys, then its queries
-  int stride;         ///< numbers from a token's scores on their way out to the next one's
-  int sharedBytes;    ///< two slices'
-  int residentBlocks; ///< of a multiprocessor
-  long long blockTiles;
+  int parts, width;            ///< of the band; its numbers in a part
+  int tiles;                   ///< of eight keys, of a half
+  int keys;                    ///< rows of keys of a block
+  int stageBytes;              ///< a slice's keys, then its queries
+  int stride;                  ///< numbers from a token's scores on their way out to the next one's
+  int sharedBytes;             ///< two slices'
+  int residentBlocks;          ///< of a multiprocessor
+  long long lineTiles, blocks; ///< of a line: see bandBlocks
 };
 constexpr int bandSliceWarps = 4, bandSliceTokens = 32 * bandSliceWarps, bandSliceColumns = 32;
 /// Most numbers of a part: the sums of its 16 tiles are half of a thread's registers.
@@ -134,9 +157,11 @@ NANO_BOTH constexpr BandSlicesPlan bandSlicesPlan(const BandShape &s) {
   p.stageBytes = 4 * bandSliceColumns * (p.keys + bandSliceTokens);
   p.stride = 8 * p.tiles + 20;
   p.sharedBytes = 2 * p.stageBytes;
-  p.residentBlocks = 2;
-  p.blockTiles = divideUp(s.heads * p.parts * divideUp(s.tokens, bandSliceTokens),
-                          (long long)s.multiprocessors * p.residentBlocks);
+  // Of few keys a thread has registers for a third block.
+  p.residentBlocks = p.tiles <= 7 && 3 * (p.sharedBytes + 1024) <= bandSharedBytes + 1024 ? 3 : 2;
+  p.lineTiles = divideUp(s.tokens, bandSliceTokens);
+  p.blocks =
+      bandBlocks(s.heads * p.parts, p.lineTiles, (long long)s.multiprocessors * p.residentBlocks);
   return p;
 }
 
@@ -280,8 +305,7 @@ NANO_BOTH constexpr TemplateLaunch bandScoresLaunch(const BandShape &s) {
     return bandPlanesLaunch(s, true);
   if (s.onMatrices && s.rowBytes == 4) {
     const BandSlicesPlan p = bandSlicesPlan(s);
-    return {32 * bandSliceWarps,
-            s.heads * p.parts * divideUp(s.tokens, bandSliceTokens * p.blockTiles), p.sharedBytes};
+    return {32 * bandSliceWarps, s.heads * p.parts * p.blocks, p.sharedBytes};
   }
   if (s.onMatrices) {
     const BandMatrixPlan p = bandMatrixPlan(s, true);

@@ -184,6 +184,25 @@ const Problem splitProduct = {Op::Product, 400, 1, 72, 150, 1};
 
 } // namespace
 
+TEST(BandTemplate, SharesTilesEvenly) {
+  // 96 lines on 132 multiprocessors of two blocks: two rounds of blocks of 76 or 77 tiles take less
+  // time than one of 192.
+  const long long blocks = nano::bandBlocks(96, 384, 264);
+  EXPECT_EQ(blocks, 5);
+  EXPECT_EQ(nano::bandFirstTile(0, blocks, 384), 0);
+  EXPECT_EQ(nano::bandFirstTile(blocks, blocks, 384), 384);
+  for (long long block = 0; block < blocks; ++block) {
+    const int tiles =
+        nano::bandFirstTile(block + 1, blocks, 384) - nano::bandFirstTile(block, blocks, 384);
+    EXPECT_TRUE(tiles == 76 || tiles == 77) << tiles;
+  }
+  // More heads than there is room for take rounds; no block is without a tile.
+  EXPECT_EQ(nano::bandBlocks(300, 768, 132), 1);
+  EXPECT_EQ(nano::bandBlocks(1, 8, 264), 8);
+  // One round rather than two of the same length, with all the blocks that it has room for.
+  EXPECT_EQ(nano::bandBlocks(8, 384, 396), 49);
+}
+
 /// Bands that are as long as a tile, shorter and longer, with columns of one to four times 32 and
 /// more; results that are written four at a time, a whole band by one access, or one by one;
 /// windows of whole steps of 64 rows and with one, two or three steps of 16 more.
