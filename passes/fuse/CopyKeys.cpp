@@ -31,7 +31,9 @@ using namespace nano::graph;
 namespace {
 
 /// How many copies of each head of keys make enough blocks, where the keys as they are do not: the
-/// least such number; 1 where there is none.
+/// least such number with two blocks of threads a multiprocessor, which takes less time than one
+/// (24 heads of 64, 16,384 tokens in rows of 2,048, on one H200: a step of 14 layers 81.0 and 81.9
+/// ms); where there is none, the least; 1 where none is enough.
 int64_t copiesFor(AttentionGradOp op, int64_t multiprocessors) {
   const RowsOfQueries rows = rowsOfQueries(op.getFirst(), op.getLast());
   const RankedTensorType q = op.getQ().getType(), k = op.getK().getType();
@@ -47,12 +49,17 @@ int64_t copiesFor(AttentionGradOp op, int64_t multiprocessors) {
   if (!rows.areCausal || attentionFromEnds(shape, rows.tokens))
     return 1;
   const int64_t shared = shape.keyHeads, sharing = shape.heads / shared;
+  int64_t found = 1;
   for (int64_t copies = 2; copies < sharing; ++copies) {
     shape.keyHeads = shared * copies;
-    if (sharing % copies == 0 && attentionFromEnds(shape, rows.tokens))
+    if (sharing % copies != 0 || !attentionFromEnds(shape, rows.tokens))
+      continue;
+    const int64_t pairs = shape.tokens / rows.tokens * divideUp(rows.tokens / 128, 2);
+    if (16 * pairs * shape.keyHeads >= 15 * 2 * multiprocessors)
       return copies;
+    found = found == 1 ? copies : found;
   }
-  return 1;
+  return found;
 }
 
 /// Every head of x [T, H, D] so many times, one behind the other.

@@ -318,7 +318,7 @@ def CopyKeys : Pass<"nano-copy-keys", "::mlir::ModuleOp"> {
                                                        %dk = nano.reduce sum (nano.reshape %m) dims [2]   // in f32, rounded once more
     ```
 
-    For causal rows of bf16 for which the template from both ends of a row is the rule's with the least such c, and not with the keys as they are. Attention itself reads the keys as they are: its blocks are of queries.
+    For causal rows of bf16 for which the template from both ends of a row is the rule's with c copies, and not with the keys as they are; the least c that makes two blocks of threads a multiprocessor, else the least. Attention itself reads the keys as they are: its blocks are of queries.
 
     Remarks, with `report`: on all attention whose gradients read copies.
   }];
