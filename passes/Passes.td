@@ -107,7 +107,7 @@ def ScaleResults : Pass<"nano-scale-results", "::mlir::ModuleOp"> {
     ```
 
     (r·x)·W = r·(x·W), where r, one number a row, is what a `nano.rsqrt` gives. The backward pass is rewritten with it: r·dy takes dy's place in both products that read that, ∂L/∂W = xᵀ·(r·dy) and ∂L/∂n = (1/r)·((r·dy)·Wᵀ),
-    so that r·x is neither written nor read again. Of x·W a number is as exact as of (r·x)·W, whose factors are rounded once more.
+    so that r·x is neither written nor read again. Of x·W a number is as exact as of (r·x)·W, whose factors are rounded once more; gradients of a row whose mean square is infinite are NaN, where they were 0.
 
     Taken where nothing but products reads r·x, none of them in 8 bits; where element-wise ops alone read what these give, and make what their gradients come from, so that a kernel, or a product's end, multiplies it that
     is there in any case, and no loss is made of it by such ops, as of logits; and where `machine` takes longer for the bytes that are saved than for a command and for multiplying the gradients, which no product's end hides.

@@ -129,8 +129,11 @@ std::vector<Visit> visitsOf(const plan::Plan &plan,
     if (std::exchange(program, visit->program) != visit->program)
       unfinished.clear();
     const Touched touched = touchedBy(**visit);
+    // What goes to the host's memory and comes back is not made there.
+    const auto *copy = (**visit).as<plan::Copy>();
+    const bool isMoved = copy && plan::isHostCopy(plan, *copy);
     for (uint32_t buffer : touched.written) {
-      if (unfinished.insert(buffer).second)
+      if (unfinished.insert(buffer).second && !isMoved)
         visit->captures.push_back({buffer, ""});
       if (touched.read.count(buffer) == 0)
         continue;

@@ -18,8 +18,12 @@ static const std::vector<std::string> amx = {"amx_tile", "amx_bf16"};
 
 /// Asks Linux for AMX's registers for this process.
 static bool mayUseTiles() {
+#if defined(__x86_64__)
   constexpr int requestPermission = 0x1023, tileData = 18; // ARCH_REQ_XCOMP_PERM, XTILEDATA
   return syscall(SYS_arch_prctl, requestPermission, tileData) == 0;
+#else
+  return false;
+#endif
 }
 
 std::optional<CpuTarget> CpuTarget::fromFeatures(const std::vector<std::string> &features) {

@@ -271,7 +271,18 @@ FailureOr<NativeCode> compileKernels(ModuleOp kernels, const CpuTarget &target,
     return failure();
   if (times)
     times->linking = millisecondsSince(start);
-  return NativeCode{std::move(*code), target.features()};
+  // Tiles are in no instruction but of kernels that say so.
+  const bool usesTiles = kernels
+                             .walk([](Operation *op) {
+                               return op->getName().getStringRef() == "amx.tile_mulf"
+                                          ? WalkResult::interrupt()
+                                          : WalkResult::advance();
+                             })
+                             .wasInterrupted();
+  std::vector<std::string> features = target.features();
+  if (!usesTiles)
+    llvm::erase_if(features, [](StringRef name) { return name.starts_with("amx_"); });
+  return NativeCode{std::move(*code), std::move(features)};
 }
 
 /// Appends "file:line" of every line in `loc`.

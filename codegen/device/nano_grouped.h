@@ -433,9 +433,10 @@ NANO_DEVICE void groupedMatmul(int block, const TensorMap *maps,
     rest.next();
   constexpr int chunks = S::columns / 8;
   const Vec<typename S::Result, 8> zeros = {};
-  for (int i = block * int(blockDim.x) + int(threadIdx.x); i < (rest.end - rest.begin) * chunks;
+  const long long count = (long long)(rest.end - rest.begin) * chunks;
+  for (long long i = block * int(blockDim.x) + int(threadIdx.x); i < count;
        i += S::blocks * int(blockDim.x))
-    x.store(rest.begin + i / chunks, i % chunks * 8, zeros);
+    x.store(rest.begin + int(i / chunks), int(i % chunks) * 8, zeros);
   hopper::multiplyAndLoad(
       [&](int warp) {
         if (work.begin >= work.end)

@@ -32,33 +32,33 @@ std::string keyOf(const plan::Plan &plan, const Command &command) {
       key += fmt::format(" {}", count);
     key += fmt::format(" {}", int(type));
   };
-  std::visit(Overload{
-                 [&](const plan::Launch &launch) {
-                   key += plan.kernels[launch.kernel].name;
-                   for (const plan::Launch::Segment &segment : launch.segments)
-                     key += fmt::format(" {}", segment.iterations);
-                 },
-                 [&](const plan::Matmul &matmul) {
-                   key += fmt::format(" {} {} {} {} {}{}{} {}{} {} {} {} {}", matmul.m, matmul.n,
-                                      matmul.k, matmul.batch, int(matmul.aType), int(matmul.bType),
-                                      int(matmul.cType), int(matmul.transposeA),
-                                      int(matmul.transposeB), matmul.lda, matmul.ldb, matmul.ldc,
-                                      matmul.beta != 0);
-                 },
-                 [&](const plan::Fill &fill) { moved(fill.type, {fill.count}); },
-                 [&](const plan::Copy &copy) {
-                   moved(copy.type, {copy.count});
-                   if (isHostCopy(plan, copy))
-                     key += " host";
-                 },
-                 [&](const auto &) {
-                   const plan::Exchange exchange = exchangeOf(command).value_or(plan::Exchange());
-                   for (const plan::Move &move : exchange.moves)
-                     key += fmt::format(" {}", move.count);
-                   moved(exchange.type, {});
-                 },
-             },
-             command.action);
+  std::visit(
+      Overload{
+          [&](const plan::Launch &launch) {
+            key += plan.kernels[launch.kernel].name;
+            for (const plan::Launch::Segment &segment : launch.segments)
+              key += fmt::format(" {}", segment.iterations);
+          },
+          [&](const plan::Matmul &matmul) {
+            key += fmt::format(" {} {} {} {} {}{}{} {}{} {} {} {} {}", matmul.m, matmul.n, matmul.k,
+                               matmul.batch, int(matmul.aType), int(matmul.bType),
+                               int(matmul.cType), int(matmul.transposeA), int(matmul.transposeB),
+                               matmul.lda, matmul.ldb, matmul.ldc, matmul.beta != 0);
+          },
+          [&](const plan::Fill &fill) { moved(fill.type, {fill.count}); },
+          [&](const plan::Copy &copy) {
+            moved(copy.type, {copy.count});
+            if (isHostCopy(plan, copy))
+              key += isInHost(plan, plan.buffers[copy.to.buffer]) ? " to host" : " from host";
+          },
+          [&](const auto &) {
+            const plan::Exchange exchange = exchangeOf(command).value_or(plan::Exchange());
+            for (const plan::Move &move : exchange.moves)
+              key += fmt::format(" {}", move.count);
+            moved(exchange.type, {});
+          },
+      },
+      command.action);
   return key;
 }
 

@@ -292,9 +292,9 @@ SmallVector<TemplateMap> ProductAttr::getMaps(TypeRange buffers) const {
 
 /// The end is called for neighbours of a row, as many as the epilogue takes, wherever there are
 /// some, and reads and writes by the rows of each matrix: it takes [rows, columns] of them, a row
-/// of what all rows share, and of sums and maxima one number for so many rows and columns as
-/// nano_matmul.h says. A result of 8 bits may lie with its rows as columns, of which 16 are stored
-/// at once.
+/// of what all rows share, a column of numbers of rows, and of sums and maxima one number for so
+/// many rows and columns as nano_matmul.h says. A result of 8 bits may lie with its rows as
+/// columns, of which 16 are stored at once.
 LogicalResult nano::kernel::verifyEnd(FuncOp kernel, Attribute instance) {
   auto product = dyn_cast_or_null<ProductAttr>(instance);
   if (!product)
@@ -313,7 +313,8 @@ LogicalResult nano::kernel::verifyEnd(FuncOp kernel, Attribute instance) {
              << llvm::interleaved(least, "x") << " elements of buffer " << position << ", which is "
              << type;
     const SmallVector<int64_t> strides = type.getStridesAndOffset().first;
-    const bool isTurned = mayBeTurned && strides.front() == 1 && strides.back() >= least.front() &&
+    const bool isTurned = mayBeTurned && type.getElementTypeBitWidth() == 8 &&
+                          strides.front() == 1 && strides.back() >= least.front() &&
                           least.front() % turnedRows == 0;
     if (least.back() > 1 && strides.back() != 1 && !isTurned)
       return kernel.emitOpError("is a product whose end takes rows of buffer ")
@@ -321,15 +322,22 @@ LogicalResult nano::kernel::verifyEnd(FuncOp kernel, Attribute instance) {
     return success();
   };
   const int64_t rows = product.getRows(), columns = product.getColumns();
-  for (int64_t position : product.getOthers().asArrayRef()) {
-    const int64_t rank = kernel.getBufferType(unsigned(position)).getRank();
-    const int64_t matrix[] = {rows, columns};
-    if (rank > 0 && failed(holds(position, ArrayRef(matrix).take_back(rank == 1 ? 1 : 2))))
-      return failure();
-  }
   func::FuncOp epilogue;
   if (FlatSymbolRefAttr symbol = product.getEpilogue())
     epilogue = kernel->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol.getAttr());
+  const size_t products = product.getSecond() ? 2 : 1;
+  for (auto [i, position] : llvm::enumerate(product.getOthers().asArrayRef())) {
+    const int64_t rank = kernel.getBufferType(unsigned(position)).getRank();
+    const int64_t matrix[] = {rows, columns};
+    // Of numbers in a row what the epilogue takes as a number is one of a row.
+    const bool isOfRows = rank == 1 && epilogue && products + i < epilogue.getNumArguments() &&
+                          !isa<VectorType>(epilogue.getArgumentTypes()[products + i]);
+    const ArrayRef<int64_t> least = isOfRows    ? ArrayRef(matrix).take_front(1)
+                                    : rank == 1 ? ArrayRef(matrix).take_back(1)
+                                                : ArrayRef(matrix);
+    if (rank > 0 && failed(holds(position, least)))
+      return failure();
+  }
   if (epilogue && epilogue.getNumResults() != product.getResults().size())
     return kernel.emitOpError("is a product whose epilogue has ")
            << epilogue.getNumResults() << " results, of which it puts away "

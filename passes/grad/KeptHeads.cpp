@@ -181,7 +181,21 @@ enum class Turning {
   Exact,   ///< as they are computed in f32
   Rounded, ///< and then rounded, so that their squares do not add up to one
 };
+/// Along which dimensions a table is repeated, the last time first, and to what sizes.
+SmallVector<std::pair<SmallVector<int64_t>, SmallVector<int64_t>>> repeatsOf(Value table) {
+  SmallVector<std::pair<SmallVector<int64_t>, SmallVector<int64_t>>> repeats;
+  for (Operation *op = table.getDefiningOp(); op && isa<CastOp, BroadcastOp, ReshapeOp>(op);
+       op = op->getOperand(0).getDefiningOp())
+    if (auto broadcast = dyn_cast<BroadcastOp>(op))
+      repeats.push_back({SmallVector<int64_t>(broadcast.getDims()),
+                         SmallVector<int64_t>(broadcast.getType().getShape())});
+  return repeats;
+}
+
 Turning turningOf(Value cosines, Value sines) {
+  // Halves knows columns alone: rows of both have one angle where both are repeated alike.
+  if (repeatsOf(cosines) != repeatsOf(sines))
+    return Turning::None;
   Halves halves(tensorType(cosines).getShape().back());
   MLIRContext *context = cosines.getContext();
   const auto none = DictionaryAttr::get(context);

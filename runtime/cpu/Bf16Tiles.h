@@ -47,8 +47,8 @@ constexpr int64_t panelWords(Unit unit, int64_t lines, int64_t k) {
 /// Packs lines of A or of B into panels of `shapeOf(unit).rows` or `columns` of them. A panel
 /// holds, for each pair of elements along k, the pairs of all of its lines, a word each; A's for
 /// Tiles, for each 32 elements along k, those of a line after those of another. Where lines or
-/// elements of what is multiplied at once do not exist, zeros, or nothing that a tile of as many
-/// rows and columns reads.
+/// elements of what is multiplied at once do not exist, zeros, or anything of which no result that
+/// is stored depends.
 void pack(Unit unit, bool ofA, const Lines &lines, uint32_t *panels);
 
 /// What becomes of a tile's sums: added to earlier ones, and kept in f32, or finished as

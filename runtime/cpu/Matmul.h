@@ -49,8 +49,8 @@ public:
   virtual uint64_t scratchBytes() const = 0;
   /// Runs it with all threads of the team. `scratch` is 64-byte aligned.
   virtual Status run(const MatmulOperands &operands, void *scratch) = 0;
-  /// The implementation that computes it, for benchmarks: oneDNN's name, or "f32 copies + " and
-  /// oneDNN's name.
+  /// The implementation that computes it, for benchmarks: oneDNN's name, "f32 copies + " and
+  /// oneDNN's name, or "packed bf16" and what units multiply.
   virtual std::string implementation() const = 0;
 };
 

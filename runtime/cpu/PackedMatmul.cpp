@@ -224,10 +224,9 @@ private:
 
 } // namespace
 
-/// What oneDNN, which copies operands anew for its blocks, is behind with where pairs are what
-/// both multiply by: A transposed, where sums
-/// are long enough for the tiles or A's rows begin at no multiple of a cache line; and sums so long
-/// that it cuts them.
+/// What oneDNN, which copies operands anew for its blocks, is behind with where pairs are what both
+/// multiply by: A transposed, where sums are long enough for the tiles or A's rows begin at no
+/// multiple of a cache line; and sums so long that it cuts them.
 static bool isFasterByPairs(const MatmulProblem &p) {
   constexpr int64_t someK = 512, longK = 8192, lineElements = 32;
   if (p.transposeA)

@@ -29,8 +29,8 @@ std::string CudaDevice::keyOfCost(const Prepared &prepared) const {
   if (const auto *fill = command.as<plan::Fill>())
     return fmt::format("fill {}", uint64_t(fill->count) * plan::sizeOf(fill->type));
   if (const auto *copy = command.as<plan::Copy>())
-    return fmt::format("copy {} {}", uint64_t(copy->count) * plan::sizeOf(copy->type),
-                       isHostCopy(plan, *copy));
+    return fmt::format("copy {} {} {}", uint64_t(copy->count) * plan::sizeOf(copy->type),
+                       isHostCopy(plan, *copy), isInHost(plan, plan.buffers[copy->to.buffer]));
   return "";
 }
 

@@ -119,7 +119,9 @@ const Kernel::Reach *reachOf(const Kernel &kernel, int64_t iterations) {
 std::vector<Reached> reachedBy(const Plan &plan, const Launch &launch) {
   std::vector<Reached> reached;
   for (const Launch::Segment &segment : launch.segments) {
-    const Kernel::Reach *reach = reachOf(plan.kernels[launch.kernel], segment.iterations);
+    // Without iterations nothing runs.
+    const Kernel::Reach *reach =
+        segment.iterations > 0 ? reachOf(plan.kernels[launch.kernel], segment.iterations) : nullptr;
     for (size_t i = 0; i < segment.args.size(); ++i)
       reached.push_back({segment.args[i], reach && i < reach->bytes.size() ? reach->bytes[i] : 0});
   }

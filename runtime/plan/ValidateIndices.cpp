@@ -220,9 +220,22 @@ void Validator::indicesStay(const Program &program, HeldIndices &held) {
         if (each.ref.written && (groupOf(each) >= 0) == indices)
           held.put(begin(each), each.bytes, isCertain ? groupOf(each) : HeldIndices::none);
     };
-    // Indices are there where the command itself puts them, and where no other number may come.
+    // Indices are there where whatever runs puts them, and where no other number may come.
+    std::vector<Reached> certain = own;
+    for (const Launch &candidate : command.candidates) {
+      const std::vector<Reached> reached = reachedBy(plan, candidate);
+      for (Reached &each : certain) {
+        uint64_t bytes = 0;
+        for (const Reached &other : reached)
+          if (other.ref.written && other.ref.buffer == each.ref.buffer &&
+              other.ref.offset == each.ref.offset)
+            bytes = std::max(bytes, other.bytes);
+        each.bytes = std::min(each.bytes, bytes);
+      }
+    }
     put(others, /*indices=*/true, /*isCertain=*/false);
-    put(own, /*indices=*/true, /*isCertain=*/true);
+    put(own, /*indices=*/true, /*isCertain=*/false);
+    put(certain, /*indices=*/true, /*isCertain=*/true);
     put(own, /*indices=*/false, /*isCertain=*/true);
     put(others, /*indices=*/false, /*isCertain=*/true);
   }
@@ -256,6 +269,8 @@ void Validator::indices() {
     require(buffer.indices >= -1 && buffer.indices < int64_t(plan.indexGroups.size()),
             "its group of indices does not exist");
     require(buffer.indices < 0 || buffer.type == DType::I32, "it holds indices and is no i32");
+    require(buffer.indices < 0 || !isInHost(plan, buffer),
+            "it holds indices and lies in the host's memory");
   }
   for (const Kernel &kernel : plan.kernels) {
     item = "kernel " + quoted(kernel.name);

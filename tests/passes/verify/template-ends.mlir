@@ -272,3 +272,46 @@ module {
     }
   }
 }
+
+// -----
+
+// A number a row, of fewer rows than columns.
+module {
+  module @kernels {
+    func.func @end(%p: vector<8xbf16>, %r: f32) -> vector<8xbf16> {
+      func.return %p : vector<8xbf16>
+    }
+    kernel.func @product(read %a: memref<32x64xbf16>, read %b: memref<40x64xbf16>, read %r: memref<32xf32>, write %c: memref<32x40xbf16>, %scratch: memref<64xi8>, %begin: index, %end: index)
+        attributes {instantiates = #kernel.product<rows = 32, columns = 40, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [], others = [2], results = [array<i64: 3>], added = [], epilogue = @end>, tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 64, rows = 32, row_bytes = 128, box_columns = 64, box_rows = 128, swizzle_bytes = 128>, #kernel.tensor_map<buffer = 1, columns = 64, rows = 40, row_bytes = 128, box_columns = 64, box_rows = 128, swizzle_bytes = 128>]} {
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+module {
+  module @kernels {
+    func.func @end(%p: vector<8xbf16>, %r: f32) -> vector<8xbf16> {
+      func.return %p : vector<8xbf16>
+    }
+    // expected-error @below {{is a product whose end takes 32 elements of buffer 2, which is 'memref<31xf32>'}}
+    kernel.func @product(read %a: memref<32x64xbf16>, read %b: memref<40x64xbf16>, read %r: memref<31xf32>, write %c: memref<32x40xbf16>, %scratch: memref<64xi8>, %begin: index, %end: index)
+        attributes {instantiates = #kernel.product<rows = 32, columns = 40, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [], others = [2], results = [array<i64: 3>], added = [], epilogue = @end>, tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 64, rows = 32, row_bytes = 128, box_columns = 64, box_rows = 128, swizzle_bytes = 128>, #kernel.tensor_map<buffer = 1, columns = 64, rows = 40, row_bytes = 128, box_columns = 64, box_rows = 128, swizzle_bytes = 128>]} {
+      kernel.return
+    }
+  }
+}
+
+// -----
+
+// What is not of 8 bits does not lie turned.
+module {
+  module @kernels {
+    // expected-error @below {{is a product whose end takes rows of buffer 2 without gaps, which is 'memref<32x40xbf16, strided<[1, 48]>>'}}
+    kernel.func @product(read %a: memref<32x64xbf16>, read %b: memref<40x64xbf16>, write %c: memref<32x40xbf16, strided<[1, 48]>>, %scratch: memref<64xi8>, %begin: index, %end: index)
+        attributes {instantiates = #kernel.product<rows = 32, columns = 40, inner = 64, transpose_a = false, transpose_b = true, blocks = 2, a = 0, b = 1, scales = [], others = [], results = [array<i64: 2>], added = []>, tensor_maps = [#kernel.tensor_map<buffer = 0, columns = 64, rows = 32, row_bytes = 128, box_columns = 64, box_rows = 128, swizzle_bytes = 128>, #kernel.tensor_map<buffer = 1, columns = 64, rows = 40, row_bytes = 128, box_columns = 64, box_rows = 128, swizzle_bytes = 128>]} {
+      kernel.return
+    }
+  }
+}

@@ -28,6 +28,14 @@ TEST(HostMemoryRules, EachIsChecked) {
        }},
       {"the value lies in the host's memory, which copies alone reach",
        [=](Plan &p) { toHost(p, p.states[0].buffer); }},
+      {"it holds indices and lies in the host's memory",
+       [=](Plan &p) {
+         uint32_t index = (*p.programs[0].commands[6].as<Copy>()).to.buffer;
+         toHost(p, index);
+         p.buffers[index].type = DType::I32;
+         p.indexGroups.push_back({0, 1});
+         p.buffers[index].indices = int64_t(p.indexGroups.size()) - 1;
+       }},
       {"it goes from the host's memory to itself",
        [=](Plan &p) {
          toHost(p, (*p.programs[0].commands[6].as<Copy>()).from.buffer);

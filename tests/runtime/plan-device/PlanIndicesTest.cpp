@@ -253,6 +253,23 @@ TEST(PlanIndices, IndicesAreKeptWhereNothingReachesThem) {
   };
   expectRefused(growingPlan(), rules);
 
+  // A launch that puts them, and one that may run in its place.
+  Plan launched = growingPlan();
+  launched.kernels.push_back(launched.kernels[1]);
+  launched.kernels[2].name = "add_scaled";
+  launched.kernels[2].reaches = {{2, {128}}, {4, {256}}};
+  at(launched, 0).action = Launch{2, {{{{2, 0, true, false}}, 4, 1}}};
+  at(launched, 0).candidates = {*at(launched, 0).as<Launch>()};
+  const Rule less[] = {
+      {lost, [&](Plan &p) { at(p, 0).candidates[0].segments[0].iterations = 2; }},
+      {lost,
+       [&](Plan &p) {
+         at(p, 0).as<Launch>()->segments[0].iterations = 0;
+         at(p, 0).candidates = {};
+       }},
+  };
+  expectRefused(launched, less);
+
   // A part of them is enough for who reads no more.
   Plan half = growingPlan();
   at(half, 0).as<Fill>()->count = 32;
