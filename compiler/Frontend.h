@@ -444,9 +444,9 @@ Tensor bandScores(const At &q, const Tensor &k, int64_t width);
 /// p counts only where there is such a token.
 Tensor bandProduct(const At &p, const Tensor &v);
 
-/// y[n, :] = w[g, :, :]·x[n, :], of x [N, K], w [G, M, K] and ends i32 [G], in x's type: linear with
-/// a weight for each of G groups of rows. Row n is in the first group with n < ends[g]; rows of no
-/// group give 0. Rows of a mixture's experts, sorted by expert, are such groups.
+/// y[n, :] = w[g, :, :]·x[n, :], of x [N, K], w [G, M, K] and ends i32 [G], in x's type: linear
+/// with a weight for each of G groups of rows. Row n is in the first group with n < ends[g]; rows
+/// of no group give 0. Rows of a mixture's experts, sorted by expert, are such groups.
 Tensor groupedLinear(const At &x, const Tensor &weights, const Tensor &ends);
 
 //===- Parameters and optimizers -----------------------------------------------===//

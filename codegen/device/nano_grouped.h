@@ -266,10 +266,10 @@ NANO_DEVICE void multiplyAndLoad(const Multiply &multiply, const Load &load) {
   constexpr int loading = MatmulTiles::warps; // the warp
   const int warp = shuffle(warpIndex(), 0);   // known to be one number for a warp
   if (warp < loading) {
-    increaseRegisters<240>();
+    increaseRegisters<232>();
     multiply(warp);
   } else {
-    decreaseRegisters<24>();
+    decreaseRegisters<40>();
     if (warp == loading && laneIndex() == 0)
       load();
     syncWarp();

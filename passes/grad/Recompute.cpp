@@ -272,11 +272,18 @@ void Recomputation::pinOperands() {
 void Recomputation::pinNumbers() {
   constexpr int64_t leastNumbers = 8;
   constexpr size_t mostBehind = 32;
+  DenseMap<Value, ReduceOp> numbers;
   for (const auto &[value, stretches] : read) {
     Operation *op = value.getDefiningOp();
     ReduceOp reduce = op && isCheap(op) ? reductionBehind(value) : ReduceOp();
-    if (!reduce || leastNumbers * bytesOf(value) > bytesOf(reduce.getX()))
+    if (reduce && leastNumbers * bytesOf(value) <= bytesOf(reduce.getX()))
+      numbers[value] = reduce;
+  }
+  for (auto [value, reduce] : numbers) {
+    // What is made of a number that is kept itself is made of it again.
+    if (value != reduce.getResult() && numbers.contains(reduce.getResult()))
       continue;
+    const auto &stretches = read[value];
     DenseSet<int64_t> others;
     llvm::SetVector<Value> behind;
     behind.insert(reduce.getX());

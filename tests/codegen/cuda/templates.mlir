@@ -757,7 +757,7 @@ step.program @pair {
 // CHECK-NEXT:    static constexpr int rows = 512, groups = 4, columns = 96, inner = 64;
 // CHECK-NEXT:    static constexpr bool transpose = true;
 // CHECK-NEXT:    static constexpr int blocks = 14;
-// CHECK:         x.x = {x, 64, 1};
+// CHECK:         x.x = {x_2, 64, 1};
 // CHECK-NEXT:    x.w = {w, 6144, 64, 1};
 // CHECK-NEXT:    x.ends = {ends, 1};
 // CHECK-NEXT:    x.y[0] = {y, 96, 1};

@@ -79,7 +79,7 @@ TEST(AttentionEnds, FindsPlantedFaults) {
   const Case c = {
       .tokens = 512, .heads = 2, .sharing = 2, .size = 128, .hasMaps = true, .row = 512};
   const AttentionProblem p = rowsOf(c, 176);
-  EXPECT_EQ(faultOf(c, p, textOf("nano_attention.h")), "");
+  EXPECT_EQ(faultOf(c, p, libraryText("nano_attention.h")), "");
   auto finds = [&](const std::string &what, const std::string &part, const std::string &by) {
     const std::string found = faultOf(c, p, planted("nano_attention_ends.h", part, by));
     EXPECT_NE(found.find(what), std::string::npos) << part << ": " << found;

@@ -11,14 +11,14 @@ using namespace nano::test;
 namespace {
 
 void checkRows(const Case &c, uint64_t seed,
-               const std::string &library = textOf("nano_attention.h")) {
+               const std::string &library = libraryText("nano_attention.h")) {
   const AttentionProblem p = rowsOf(c, seed);
   AttentionKernels(c, library).checkForward(p, attentionReference(p), seed);
 }
 
 /// The text of a header of attention with that of the others that it includes, each once.
 std::string flattened(const std::string &header, std::set<std::string> &known) {
-  std::istringstream lines(textOf(header));
+  std::istringstream lines(libraryText(header));
   std::string result;
   const std::string include = "#include \"nano_attention_";
   for (std::string line; std::getline(lines, line);) {
@@ -62,7 +62,7 @@ TEST(AttentionForwardRows, OtherTiles) {
       "HopperRuns<128, 3, 2, 3, true, true>", "HopperTiles<64, 2>", 192, 128);
   checkRows({.tokens = 640, .heads = 2, .tiles = wide, .hasMaps = true, .forwardRow = 320}, 211);
   checkRows({.tokens = 384, .heads = 2, .hasScore = true, .hasMaps = true, .forwardRow = 192}, 212);
-  checkRows({.tokens = 256, .size = 128, .hasMaps = true, .valueSize = 64, .forwardRow = 256}, 213);
+  checkRows({.tokens = 256, .size = 128, .valueSize = 64, .hasMaps = true, .forwardRow = 256}, 213);
   checkRows({.tokens = 384, .size = 256, .hasMaps = true, .forwardRow = 192}, 214);
 }
 /// Rows that are taken one after the other, and two at once, of an odd number.
@@ -106,7 +106,7 @@ TEST(AttentionForwardRows, FindsPlantedFaults) {
       found = kernels.forward(seed);
     return found;
   };
-  EXPECT_EQ(faultOf(textOf("nano_attention.h")), "");
+  EXPECT_EQ(faultOf(libraryText("nano_attention.h")), "");
   auto finds = [&](const std::string &what, const std::string &part, const std::string &by) {
     const std::string found = faultOf(changed(part, by));
     EXPECT_NE(found.find(what), std::string::npos) << part << ": " << found;

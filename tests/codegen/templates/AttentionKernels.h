@@ -6,7 +6,6 @@
 // rounded to 2⁻⁹ of themselves, with terms of up to about ten).
 #pragma once
 
-#include "codegen/DeviceLibrary.h"
 #include "ir/kernel/shapes/nano_attention_launch.h"
 #include "tests/codegen/templates/AttentionReference.h"
 #include "tests/codegen/templates/TemplateRunner.h"
@@ -437,27 +436,11 @@ inline void expectSameGradients(const AttentionProblem &p, const std::vector<Cas
   }
 }
 
-/// The text of one of the device library's headers.
-inline std::string textOf(const std::string &header) {
-  for (const plan::Source &source : codegen::deviceLibrary())
-    if (source.name == header)
-      return source.text;
-  ADD_FAILURE() << "the device library has no " << header;
-  return "";
-}
-inline std::string replaced(std::string text, const std::string &part, const std::string &by) {
-  const size_t at = text.find(part);
-  if (at == std::string::npos)
-    ADD_FAILURE() << "the text does not have: " << part;
-  else
-    text.replace(at, part.size(), by);
-  return text;
-}
 /// The templates with `header` changed: there is `by` in the place of `part`.
 inline std::string planted(const std::string &header, const std::string &part,
                            const std::string &by) {
-  return replaced(textOf("nano_attention.h"), "#include \"" + header + "\"\n",
-                  replaced(textOf(header), part, by));
+  return replaced(libraryText("nano_attention.h"), "#include \"" + header + "\"\n",
+                  replaced(libraryText(header), part, by));
 }
 /// The first fault of gradients with the templates' text `library`, in some orders of threads.
 inline std::string faultOf(const Case &c, const AttentionProblem &p, const std::string &library) {

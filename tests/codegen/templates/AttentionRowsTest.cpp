@@ -53,7 +53,7 @@ TEST(AttentionRows, Rule) {
 TEST(AttentionRows, FindsPlantedFaults) {
   const Case c = {.tokens = 512, .heads = 3, .multiprocessors = 4, .hasMaps = true, .row = 256};
   const AttentionProblem p = rowsOf(c, 145);
-  EXPECT_EQ(faultOf(c, p, textOf("nano_attention.h")), "");
+  EXPECT_EQ(faultOf(c, p, libraryText("nano_attention.h")), "");
   auto finds = [&](const std::string &what, const std::string &part, const std::string &by = "") {
     const std::string found = faultOf(c, p, planted("nano_attention_rows.h", part, by));
     EXPECT_NE(found.find(what), std::string::npos) << part << ": " << found;

@@ -71,7 +71,7 @@ TEST(AttentionSums, FindsPlantedFaults) {
   Case c = {.tokens = 512, .heads = 2, .multiprocessors = 3, .hasMaps = true, .row = 256};
   c.hasSums = true;
   const AttentionProblem p = causal(c, 163);
-  EXPECT_EQ(faultOf(c, p, textOf("nano_attention.h")), "");
+  EXPECT_EQ(faultOf(c, p, libraryText("nano_attention.h")), "");
   auto finds = [&](const std::string &header, const std::string &part) {
     const std::string found = faultOf(c, p, planted(header, part, ""));
     EXPECT_NE(found.find("race"), std::string::npos) << part << ": " << found;

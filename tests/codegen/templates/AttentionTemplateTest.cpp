@@ -188,7 +188,7 @@ TEST(AttentionTemplate, TicketsFindPlantedFaults) {
   std::mt19937_64 random(136);
   AttentionProblem p = problemOf(c, random);
   causalRanges(p, 0, 1000, 1, random);
-  EXPECT_EQ(faultOf(c, p, textOf("nano_attention.h")), "");
+  EXPECT_EQ(faultOf(c, p, libraryText("nano_attention.h")), "");
   auto finds = [&](const std::string &what, const std::string &part, const std::string &by = "") {
     const std::string found = faultOf(c, p, planted("nano_attention_tickets.h", part, by));
     EXPECT_NE(found.find(what), std::string::npos) << part << ": " << found;

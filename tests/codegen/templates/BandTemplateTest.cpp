@@ -7,7 +7,6 @@
 #include "tests/codegen/templates/TemplateRunner.h"
 #include "tests/runtime/Expect.h"
 
-#include "codegen/DeviceLibrary.h"
 #include "ir/kernel/shapes/nano_band_shape.h"
 
 #include "gtest/gtest.h"
@@ -32,22 +31,6 @@ struct Problem {
 };
 
 const std::string planes = "nano_band_planes.h", split = "nano_band_split.h";
-
-std::string textOf(const std::string &name) {
-  for (const nano::plan::Source &source : nano::codegen::deviceLibrary())
-    if (source.name == name)
-      return source.text;
-  ADD_FAILURE() << "the device library has no " << name;
-  return "";
-}
-std::string replaced(std::string text, const std::string &part, const std::string &other) {
-  const size_t at = text.find(part);
-  if (at == std::string::npos)
-    ADD_FAILURE() << "the template does not have: " << part;
-  else
-    text.replace(at, part.size(), other);
-  return text;
-}
 
 /// Operands of a problem, and what its kernel makes of them.
 class Bands {
@@ -83,8 +66,9 @@ public:
   /// `other`.
   std::string run(uint64_t seed = 3, const std::string &part = "", const std::string &other = "") {
     const nano::TemplateLaunch launch = this->launch();
-    const std::string library = replaced(textOf("nano_band.h"), "#include \"" + header() + "\"\n",
-                                         replaced(textOf(header()), part, other));
+    const std::string library =
+        replaced(libraryText("nano_band.h"), "#include \"" + header() + "\"\n",
+                 replaced(libraryText(header()), part, other));
     TemplateRunner runner(library + kernelText(), {"band"});
     return runner.run("band", {launch.threads, launch.iterations, launch.sharedBytes},
                       {{&first}, {&second}, {&y, true}}, seed);

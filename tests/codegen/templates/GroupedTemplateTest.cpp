@@ -6,7 +6,6 @@
 // multiply-adds.
 #include "tests/codegen/templates/TemplateRunner.h"
 
-#include "codegen/DeviceLibrary.h"
 #include "ir/kernel/shapes/nano_grouped_shape.h"
 
 #include "gtest/gtest.h"
@@ -178,23 +177,6 @@ void expectRight(const Problem &problem) {
   EXPECT_EQ(grouped.wrong(), 0U);
 }
 
-/// The template's text, in the place of which a changed one can be compiled.
-std::string templateText() {
-  for (const nano::plan::Source &source : nano::codegen::deviceLibrary())
-    if (source.name == "nano_grouped.h")
-      return source.text;
-  ADD_FAILURE() << "the device library has no nano_grouped.h";
-  return "";
-}
-std::string changed(std::string text, const std::string &part, const std::string &other) {
-  const size_t at = text.find(part);
-  if (at == std::string::npos)
-    ADD_FAILURE() << "the template does not have: " << part;
-  else
-    text.replace(at, part.size(), other);
-  return text;
-}
-
 // Groups of none, of a few rows, of some tiles; ends below others, and beyond all rows.
 const std::vector<int> mixed = {0, 3, 3, 300, 260, 301, 600, 5000};
 
@@ -236,7 +218,7 @@ TEST(GroupedTemplate, AreTheSameUnderEverySchedule) {
 }
 
 TEST(GroupedTemplate, FindsPlantedFaults) {
-  const std::string text = templateText();
+  const std::string text = libraryText("nano_grouped.h");
   const Problem products = {{640, 8, 264, 72}, mixed},
                 outer = {{640, 8, 264, 72}, mixed, true, false, true};
   // The text as it is: what the planted faults are told from.
@@ -248,11 +230,11 @@ TEST(GroupedTemplate, FindsPlantedFaults) {
   // A tile's rows are stored where they are the next group's.
   Grouped beyond(products);
   const std::string fault =
-      beyond.run(changed(text, "return row < rows && (S::columns", "return (S::columns"));
+      beyond.run(replaced(text, "return row < rows && (S::columns", "return (S::columns"));
   EXPECT_TRUE(!fault.empty() || beyond.wrong() > 0);
   // The next group's rows are added up, or cleared while others multiply what is there.
   Grouped unclear(outer), early(outer);
-  ASSERT_EQ(unclear.run(changed(text, "clearRows<P>(multiplier.at.stage, inLast);", "")), "");
+  ASSERT_EQ(unclear.run(replaced(text, "clearRows<P>(multiplier.at.stage, inLast);", "")), "");
   EXPECT_GT(unclear.wrong(), 0U);
-  EXPECT_NE(early.run(changed(text, "  barrierSync(1, threads);\n", "")), "");
+  EXPECT_NE(early.run(replaced(text, "  barrierSync(1, threads);\n", "")), "");
 }

@@ -4,7 +4,6 @@
 // each of them, one rounding to f32 an addition; tensor cores round a sum of 16 once.
 #include "tests/codegen/templates/TemplateRunner.h"
 
-#include "codegen/DeviceLibrary.h"
 #include "ir/kernel/shapes/nano_split_shape.h"
 
 #include "fmt/format.h"
@@ -194,23 +193,6 @@ private:
   std::vector<std::vector<double>> added;
 };
 
-/// The template's text, in the place of which a changed one can be compiled.
-std::string templateText() {
-  for (const nano::plan::Source &source : nano::codegen::deviceLibrary())
-    if (source.name == "nano_split.h")
-      return source.text;
-  ADD_FAILURE() << "the device library has no nano_split.h";
-  return "";
-}
-std::string with(std::string text, const std::string &part, const std::string &other) {
-  const size_t at = text.find(part);
-  if (at == std::string::npos)
-    ADD_FAILURE() << "the template does not have: " << part;
-  else
-    text.replace(at, part.size(), other);
-  return text;
-}
-
 /// Two pairs for three clusters, which make the first and the second part of one and of the other.
 const Problem threeParts = {{{136, 24}, {72, 264}, 6208}, false, 6};
 
@@ -273,24 +255,24 @@ TEST(SplitTemplate, IsTheSameUnderEverySchedule) {
 }
 
 TEST(SplitTemplate, FindsPlantedFaults) {
-  const std::string text = templateText();
+  const std::string text = libraryText("nano_split.h");
   Split whole(threeParts), early(threeParts), unfinished(threeParts), lost(threeParts),
       overwritten(threeParts);
   // The text as it is: what the planted faults are told from.
   ASSERT_EQ(whole.run(text), "");
   EXPECT_EQ(whole.wrong(), 0U);
   // A part is added before the one before it has been.
-  EXPECT_NE(early.run(with(text, "waitForCount(count, part.before);", ";")).find("race"),
+  EXPECT_NE(early.run(replaced(text, "waitForCount(count, part.before);", ";")).find("race"),
             std::string::npos);
   // It is told of before all of it is there.
   EXPECT_NE(unfinished
-                .run(with(text, "if (part.hasNext) {\n      barrierSync(1 + group, 128);",
-                          "if (part.hasNext) {"))
+                .run(replaced(text, "if (part.hasNext) {\n      barrierSync(1 + group, 128);",
+                              "if (part.hasNext) {"))
                 .find("race"),
             std::string::npos);
   // Nobody is told of it.
-  EXPECT_NE(lost.run(with(text, "addToCount(count);", ";")), "");
+  EXPECT_NE(lost.run(replaced(text, "addToCount(count);", ";")), "");
   // It replaces what was there.
-  ASSERT_EQ(overwritten.run(with(text, "S::adds || part.before > 0", "S::adds")), "");
+  ASSERT_EQ(overwritten.run(replaced(text, "S::adds || part.before > 0", "S::adds")), "");
   EXPECT_GT(overwritten.wrong(), 0U);
 }

@@ -5,7 +5,6 @@
 // f32 do not show beside it.
 #include "tests/codegen/templates/TemplateRunner.h"
 
-#include "codegen/DeviceLibrary.h"
 #include "ir/kernel/shapes/nano_symmetric_shape.h"
 
 #include "gtest/gtest.h"
@@ -208,23 +207,6 @@ private:
   DeviceBuffer x, d, y, plain;
 };
 
-/// The template's text, in the place of which a changed one can be compiled.
-std::string templateText() {
-  for (const nano::plan::Source &source : nano::codegen::deviceLibrary())
-    if (source.name == "nano_symmetric.h")
-      return source.text;
-  ADD_FAILURE() << "the device library has no nano_symmetric.h";
-  return "";
-}
-std::string without(std::string text, const std::string &part) {
-  const size_t at = text.find(part);
-  if (at == std::string::npos)
-    ADD_FAILURE() << "the template does not have: " << part;
-  else
-    text.erase(at, part.size());
-  return text;
-}
-
 const Problem twoSquares = {{1, 328, 136, false}, true, 4};
 
 } // namespace
@@ -262,24 +244,24 @@ TEST(SymmetricTemplate, IsTheSameUnderEverySchedule) {
 }
 
 TEST(SymmetricTemplate, FindsPlantedFaults) {
-  const std::string text = templateText();
+  const std::string text = libraryText("nano_symmetric.h");
   Symmetric whole(twoSquares), unmirrored(twoSquares), early(twoSquares), late(twoSquares);
   // The text as it is: what the planted faults are told from.
   ASSERT_EQ(whole.run(text), "");
   EXPECT_EQ(whole.unequalPairs(), 0U);
   // No mirrored store.
   ASSERT_EQ(
-      unmirrored.run(without(
+      unmirrored.run(replaced(
           text, "store(column, row, [&](int i) { return *place(true, line(i), chunk()); });")),
       "");
   EXPECT_GT(unmirrored.unequalPairs(), 0U);
   // Lines are stored before other warps have written their parts, or overwritten before others have
   // read them.
   EXPECT_NE(
-      early.run(without(text, "barrierSync(1 + warp / 4, 128); // both are there")).find("race"),
+      early.run(replaced(text, "barrierSync(1 + warp / 4, 128); // both are there")).find("race"),
       std::string::npos);
   EXPECT_NE(
-      late.run(without(text, "barrierSync(1 + warp / 4, 128); // the block before has been read"))
+      late.run(replaced(text, "barrierSync(1 + warp / 4, 128); // the block before has been read"))
           .find("race"),
       std::string::npos);
 }

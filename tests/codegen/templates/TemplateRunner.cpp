@@ -177,4 +177,21 @@ std::string TemplateRunner::run(const std::string &name, const Shape &shape,
   return "";
 }
 
+std::string libraryText(const std::string &name) {
+  for (const plan::Source &source : codegen::deviceLibrary())
+    if (source.name == name)
+      return source.text;
+  ADD_FAILURE() << "the device library has no " << name;
+  return "";
+}
+
+std::string replaced(std::string text, const std::string &part, const std::string &other) {
+  const size_t at = text.find(part);
+  if (at == std::string::npos)
+    ADD_FAILURE() << "the template does not have: " << part;
+  else
+    text.replace(at, part.size(), other);
+  return text;
+}
+
 } // namespace nano::test

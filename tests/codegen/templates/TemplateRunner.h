@@ -16,6 +16,12 @@ namespace nano::test {
 uint16_t toBf16(float value);
 float fromBf16(uint16_t bits);
 
+/// The text of a header of the device library, in whose place a changed one can be compiled; a
+/// failed assertion where there is none.
+std::string libraryText(const std::string &name);
+/// The text with `other` in the place of `part`; a failed assertion where it does not have that.
+std::string replaced(std::string text, const std::string &part, const std::string &other = "");
+
 /// A buffer of global memory, which kernels see when it is an argument.
 class DeviceBuffer {
 public:
