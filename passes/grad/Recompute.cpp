@@ -272,32 +272,30 @@ void Recomputation::pinOperands() {
 void Recomputation::pinNumbers() {
   constexpr int64_t leastNumbers = 8;
   constexpr size_t mostBehind = 32;
-  DenseMap<Value, ReduceOp> numbers;
+  DenseMap<Value, ReduceOp> found;
   for (const auto &[value, stretches] : read) {
     Operation *op = value.getDefiningOp();
     ReduceOp reduce = op && isCheap(op) ? reductionBehind(value) : ReduceOp();
-    if (reduce && leastNumbers * bytesOf(value) <= bytesOf(reduce.getX()))
-      numbers[value] = reduce;
-  }
-  for (auto [value, reduce] : numbers) {
-    // What is made of a number that is kept itself is made of it again.
-    if (value != reduce.getResult() && numbers.contains(reduce.getResult()))
+    if (!reduce || leastNumbers * bytesOf(value) > bytesOf(reduce.getX()))
       continue;
-    const auto &stretches = read[value];
     DenseSet<int64_t> others;
     llvm::SetVector<Value> behind;
     behind.insert(reduce.getX());
     for (size_t i = 0; i < behind.size(); ++i) {
       const Value next = shownBy(behind[i]);
-      if (auto found = read.find(next); found != read.end())
-        others.insert_range(found->second);
+      if (auto readers = read.find(next); readers != read.end())
+        others.insert_range(readers->second);
       Operation *made = next.getDefiningOp();
       if (made && isCheap(made) && behind.size() < mostBehind)
         behind.insert(made->operand_begin(), made->operand_end());
     }
     if (llvm::any_of(stretches, [&](int64_t stretch) { return !others.contains(stretch); }))
-      pinned.insert(value);
+      found[value] = reduce;
   }
+  // What is made of a number that is kept is made of it again.
+  for (auto [value, reduce] : found)
+    if (value == reduce.getResult() || !found.contains(reduce.getResult()))
+      pinned.insert(value);
 }
 
 void Recomputation::findNeeded() {
