@@ -6,6 +6,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <thread>
@@ -62,10 +63,10 @@ void CudaDevice::enqueue(const Prepared &prepared, CUstream stream, bool withEve
             if (bytes == 0 || !isHostCopy(plan, move))
               copy(to, from, bytes);
             else if (plan::isInHost(plan, plan.buffers[move.to.buffer]))
-              gpu.check(api.cuMemcpyDtoHAsync(reinterpret_cast<void *>(to), from, bytes, stream),
+              gpu.check(api.cuMemcpyDtoHAsync(std::bit_cast<void *>(to), from, bytes, stream),
                         "cuMemcpyDtoHAsync");
             else
-              gpu.check(api.cuMemcpyHtoDAsync(to, reinterpret_cast<void *>(from), bytes, stream),
+              gpu.check(api.cuMemcpyHtoDAsync(to, std::bit_cast<void *>(from), bytes, stream),
                         "cuMemcpyHtoDAsync");
           },
           [&](const plan::RecordEvent &record) {
@@ -424,7 +425,7 @@ std::byte *CudaDevice::finishedOnHost(uint32_t buffer, CUdeviceptr start) {
   if (!plan::isInHost(plan, plan.buffers[buffer]))
     return nullptr;
   staging->wait();
-  return reinterpret_cast<std::byte *>(start);
+  return std::bit_cast<std::byte *>(start);
 }
 
 Status CudaDevice::write(uint32_t buffer, uint64_t offset, const void *data, uint64_t bytes) {
