@@ -39,8 +39,7 @@ std::string number(long long value) { return std::to_string(value); }
 std::string textOf(const Problem &p, const std::string &library) {
   const nano::GroupedShape &s = p.shape;
   const std::string result = p.isWide ? "float" : "nano::bf16",
-                    element = p.isF32 ? "float" : "nano::bf16",
-                    pointer = "work.template pointer<const " + element + ">";
+                    element = p.isF32 ? "float" : "nano::bf16";
   std::string text =
       library + "struct Grouped {\n  using Element = " + element + ";\n  using Result = " + result +
       ";\n  static constexpr int rows = " + number(s.rows) + ", groups = " + number(s.groups) +

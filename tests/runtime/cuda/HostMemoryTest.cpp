@@ -91,7 +91,7 @@ TEST_F(HostMemoryTest, SaysThatTheHostHasTooLittle) {
   };
   auto device = tryMake();
   ASSERT_FALSE(device);
-  const Error error = device.error();
+  const Error &error = device.error();
   EXPECT_EQ(error.kind, Error::Kind::BadInput);
   EXPECT_EQ(error.message,
             "out of memory: of the host's memory the plan needs 4096 bytes that cannot be paged "
